@@ -5,11 +5,20 @@
 //! | [`problem`] | sizes of one layer, checked once |
 //! | [`limits`] | every limit, in one place |
 //! | [`soc`] | what a device offers |
+//! | [`gm`] | typed addresses in global memory |
+//! | [`slot`] | the positions of the operator and the views of each |
+//! | [`stage`] | what an implementation of a slot is |
 #![deny(missing_docs)]
 
+pub mod gm;
 pub mod limits;
 pub mod problem;
+pub mod slot;
 pub mod soc;
+pub mod stage;
 
+pub use gm::Gm;
 pub use problem::{FloatType, Problem, ProblemError, ProblemSpec};
+pub use slot::{Slot, StageKind};
 pub use soc::Soc;
+pub use stage::{KernelSource, Plan, PlanError, Stage};

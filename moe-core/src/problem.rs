@@ -135,7 +135,11 @@ impl Problem {
         let num_experts = check_experts(&spec)?;
         let max_tokens = spec.tokens_per_rank.iter().copied().max().unwrap_or(0);
         check_rows(&spec, max_tokens)?;
-        let problem = Self { spec, num_experts, max_tokens };
+        let problem = Self {
+            spec,
+            num_experts,
+            max_tokens,
+        };
         problem.check_bytes()?;
         Ok(problem)
     }
@@ -171,7 +175,11 @@ impl Problem {
     /// Tokens of all ranks.
     #[must_use]
     pub fn total_tokens(&self) -> u64 {
-        self.spec.tokens_per_rank.iter().map(|&tokens| u64::from(tokens)).sum()
+        self.spec
+            .tokens_per_rank
+            .iter()
+            .map(|&tokens| u64::from(tokens))
+            .sum()
     }
 
     /// Width of a token.
@@ -255,7 +263,10 @@ impl Problem {
     /// # Errors
     /// As [`Problem::new`].
     pub fn with_tokens(&self, tokens_per_rank: Vec<u32>) -> Result<Self, ProblemError> {
-        Self::new(ProblemSpec { tokens_per_rank, ..self.spec.clone() })
+        Self::new(ProblemSpec {
+            tokens_per_rank,
+            ..self.spec.clone()
+        })
     }
 
     fn check_bytes(&self) -> Result<(), ProblemError> {
@@ -277,14 +288,44 @@ impl Problem {
 }
 
 fn check_sizes(spec: &ProblemSpec) -> Result<(), ProblemError> {
-    within("ranks", spec.tokens_per_rank.len() as u64, 1, limits::MAX_RANKS.into())?;
-    within("hidden (K)", spec.hidden.into(), 1, limits::MAX_HIDDEN.into())?;
-    within("intermediate (N / 2)", spec.intermediate.into(), 1, limits::MAX_INTERMEDIATE.into())?;
-    within("experts per rank", spec.experts_per_rank.into(), 1, limits::MAX_EXPERTS.into())?;
+    within(
+        "ranks",
+        spec.tokens_per_rank.len() as u64,
+        1,
+        limits::MAX_RANKS.into(),
+    )?;
+    within(
+        "hidden (K)",
+        spec.hidden.into(),
+        1,
+        limits::MAX_HIDDEN.into(),
+    )?;
+    within(
+        "intermediate (N / 2)",
+        spec.intermediate.into(),
+        1,
+        limits::MAX_INTERMEDIATE.into(),
+    )?;
+    within(
+        "experts per rank",
+        spec.experts_per_rank.into(),
+        1,
+        limits::MAX_EXPERTS.into(),
+    )?;
     within("top_k", spec.top_k.into(), 1, limits::MAX_TOP_K.into())?;
-    within("max_output_size", spec.max_output_size.into(), 1, limits::MAX_ROWS.into())?;
+    within(
+        "max_output_size",
+        spec.max_output_size.into(),
+        1,
+        limits::MAX_ROWS.into(),
+    )?;
     let align = u64::from(limits::WIDTH_ALIGN);
-    aligned("hidden (K)", spec.hidden.into(), align, " (a packed row is read in 32-byte units)")?;
+    aligned(
+        "hidden (K)",
+        spec.hidden.into(),
+        align,
+        " (a packed row is read in 32-byte units)",
+    )?;
     aligned(
         "N (2 x intermediate)",
         2 * u64::from(spec.intermediate),
@@ -295,7 +336,12 @@ fn check_sizes(spec: &ProblemSpec) -> Result<(), ProblemError> {
 
 fn check_experts(spec: &ProblemSpec) -> Result<u32, ProblemError> {
     let num_experts = spec.tokens_per_rank.len() as u64 * u64::from(spec.experts_per_rank);
-    within("experts of all ranks", num_experts, 1, limits::MAX_EXPERTS.into())?;
+    within(
+        "experts of all ranks",
+        num_experts,
+        1,
+        limits::MAX_EXPERTS.into(),
+    )?;
     if u64::from(spec.top_k) > num_experts {
         return Err(ProblemError::TooLarge {
             name: "top_k",
@@ -316,8 +362,16 @@ fn check_rows(spec: &ProblemSpec, max_tokens: u32) -> Result<(), ProblemError> {
     let total: u64 = spec.tokens_per_rank.iter().map(|&t| u64::from(t)).sum();
     let total_routes = total * u64::from(spec.top_k);
     if total_routes > limits::MAX_ROWS.into() {
-        let (name, max) = ("routes of all ranks (tokens x top_k)", limits::MAX_ROWS.into());
-        return Err(ProblemError::TooLarge { name, value: total_routes, max, reason });
+        let (name, max) = (
+            "routes of all ranks (tokens x top_k)",
+            limits::MAX_ROWS.into(),
+        );
+        return Err(ProblemError::TooLarge {
+            name,
+            value: total_routes,
+            max,
+            reason,
+        });
     }
     if u64::from(spec.max_output_size) < routes {
         return Err(ProblemError::MaxOutputTooSmall {
@@ -334,7 +388,12 @@ fn within(name: &'static str, value: u64, min: u64, max: u64) -> Result<(), Prob
     if value < min {
         Err(ProblemError::TooSmall { name, value, min })
     } else if value > max {
-        Err(ProblemError::TooLarge { name, value, max, reason: "" })
+        Err(ProblemError::TooLarge {
+            name,
+            value,
+            max,
+            reason: "",
+        })
     } else {
         Ok(())
     }
@@ -349,7 +408,12 @@ fn aligned(
     if value.is_multiple_of(multiple) {
         Ok(())
     } else {
-        Err(ProblemError::Misaligned { name, value, multiple, reason })
+        Err(ProblemError::Misaligned {
+            name,
+            value,
+            multiple,
+            reason,
+        })
     }
 }
 
@@ -358,8 +422,14 @@ fn aligned(
 /// # Errors
 /// [`ProblemError::Overflow`] with the factors written out.
 pub fn checked_product(what: &'static str, factors: &[u64]) -> Result<u64, ProblemError> {
-    factors.iter().try_fold(1u64, |product, &factor| product.checked_mul(factor)).ok_or_else(|| {
-        let factors: Vec<String> = factors.iter().map(u64::to_string).collect();
-        ProblemError::Overflow { what, factors: factors.join(" x ") }
-    })
+    factors
+        .iter()
+        .try_fold(1u64, |product, &factor| product.checked_mul(factor))
+        .ok_or_else(|| {
+            let factors: Vec<String> = factors.iter().map(u64::to_string).collect();
+            ProblemError::Overflow {
+                what,
+                factors: factors.join(" x "),
+            }
+        })
 }

@@ -59,10 +59,17 @@ impl Soc {
     /// [`UnknownSoc`] lists the names there are.
     pub fn named(name: &str) -> Result<Self, UnknownSoc> {
         let all = Self::all();
-        let known = all.iter().map(|soc| soc.name.as_str()).collect::<Vec<_>>().join(", ");
+        let known = all
+            .iter()
+            .map(|soc| soc.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
         all.into_iter()
             .find(|soc| soc.name.eq_ignore_ascii_case(name))
-            .ok_or_else(|| UnknownSoc { name: name.to_owned(), known })
+            .ok_or_else(|| UnknownSoc {
+                name: name.to_owned(),
+                known,
+            })
     }
 
     /// Vector cores of the device.
@@ -79,7 +86,10 @@ mod tests {
     #[test]
     fn every_description_has_cores_and_memories() {
         for soc in Soc::all() {
-            assert!(soc.aiv_per_aic > 0 && soc.ub_bytes > 0 && soc.l1_bytes > 0, "{soc:?}");
+            assert!(
+                soc.aiv_per_aic > 0 && soc.ub_bytes > 0 && soc.l1_bytes > 0,
+                "{soc:?}"
+            );
             assert!(soc.num_aic > 0 || soc.name == "host", "{soc:?}");
             assert_eq!(Soc::named(&soc.name.to_uppercase()), Ok(soc.clone()));
         }
@@ -88,6 +98,9 @@ mod tests {
     #[test]
     fn an_unknown_name_lists_the_known_ones() {
         let error = Soc::named("910Z").unwrap_err().to_string();
-        assert!(error.contains("910Z") && error.contains("Ascend910B1"), "{error}");
+        assert!(
+            error.contains("910Z") && error.contains("Ascend910B1"),
+            "{error}"
+        );
     }
 }
