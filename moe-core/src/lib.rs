@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`problem`] | sizes of one layer, checked once |
 //! | [`limits`] | every limit, in one place |
+//! | [`numerics`] | every rounding of the layer |
 //! | [`soc`] | what a device offers |
 //! | [`gm`] | typed addresses in global memory |
 //! | [`slot`] | the positions of the operator and the views of each |
@@ -12,6 +13,7 @@
 
 pub mod gm;
 pub mod limits;
+pub mod numerics;
 pub mod problem;
 pub mod slot;
 pub mod soc;
