@@ -5,6 +5,8 @@
 //! | [`problem`] | sizes of one layer, checked once |
 //! | [`limits`] | every limit, in one place |
 //! | [`numerics`] | every rounding of the layer |
+//! | [`routing`] | which experts tokens go to: checks, generators, balance |
+//! | [`rng`] | a seeded generator |
 //! | [`soc`] | what a device offers |
 //! | [`gm`] | typed addresses in global memory |
 //! | [`slot`] | the positions of the operator and the views of each |
@@ -15,6 +17,8 @@ pub mod gm;
 pub mod limits;
 pub mod numerics;
 pub mod problem;
+pub mod rng;
+pub mod routing;
 pub mod slot;
 pub mod soc;
 pub mod stage;
