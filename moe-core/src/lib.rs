@@ -10,10 +10,17 @@
 //! | [`soc`] | what a device offers |
 //! | [`gm`] | typed addresses in global memory |
 //! | [`slot`] | the positions of the operator and the views of each |
+//! | [`exchange`] | who sends which rows where, and the one clip rule |
+//! | [`weights`] | the packed layout of int8 weights |
+//! | [`inputs`] | what one rank brings |
+//! | [`data`] | data for runs and tests |
 //! | [`stage`] | what an implementation of a slot is |
 #![deny(missing_docs)]
 
+pub mod data;
+pub mod exchange;
 pub mod gm;
+pub mod inputs;
 pub mod limits;
 pub mod numerics;
 pub mod problem;
@@ -22,8 +29,10 @@ pub mod routing;
 pub mod slot;
 pub mod soc;
 pub mod stage;
+pub mod weights;
 
 pub use gm::Gm;
+pub use inputs::{InputError, InputSizes, RankInputs, RankWeights};
 pub use problem::{FloatType, Problem, ProblemError, ProblemSpec};
 pub use slot::{Slot, StageKind};
 pub use soc::Soc;
