@@ -9,7 +9,7 @@ fn problem(tokens: u32, top_k: u32, output_type: FloatType) -> Problem {
         tokens_per_rank: vec![tokens],
         hidden: 32,
         intermediate: 32,
-        experts_per_rank: 2,
+        experts_per_rank: 4,
         top_k,
         max_output_size: 8,
         input_type: FloatType::F16,
