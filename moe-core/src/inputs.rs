@@ -1,5 +1,7 @@
 //! What one rank brings to the layer.
 
+use std::sync::Arc;
+
 use crate::problem::Problem;
 use crate::routing::{self, RoutingError};
 use crate::weights::packed_bytes;
@@ -13,8 +15,8 @@ pub struct RankInputs {
     pub topk_ids: Vec<i32>,
     /// Weight of each route, `[num_tokens, top_k]`.
     pub probs: Vec<f32>,
-    /// The experts that live on this rank.
-    pub weights: RankWeights,
+    /// The experts that live on this rank; shared, because they can be gigabytes.
+    pub weights: Arc<RankWeights>,
 }
 
 /// Weights of the experts of one rank, packed as [`crate::weights`] says.

@@ -87,6 +87,7 @@ pub enum ProblemError {
 
 /// Sizes of a layer as given by a user, before they are checked by [`ProblemSpec::build`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ProblemSpec {
     /// Number of tokens on each rank; its length is the number of ranks. A rank may have none.
     pub tokens_per_rank: Vec<u32>,

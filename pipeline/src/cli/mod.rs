@@ -1,0 +1,113 @@
+//! Command line: what it takes, what it prints, how it ends.
+
+mod data;
+mod gen_case;
+mod plan;
+mod problem;
+mod report;
+mod run;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use megamoe_pipeline::case::CaseError;
+use moe_core::routing::RoutingError;
+use moe_core::{InputError, ProblemError};
+
+/// One fused mixture-of-experts FFN layer over several ranks, on a virtual Ascend device.
+///
+/// Exit status: 0 the result is right, 1 it is wrong, 2 the request can't be carried out.
+#[derive(Parser)]
+#[command(name = "megamoe", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Say more (-v: info, -vv: debug, -vvv: trace); RUST_LOG overrides it.
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the layer and verify its output.
+    Run(run::RunArgs),
+    /// Write a case folder: description, inputs and expected outputs.
+    Gen(gen_case::GenArgs),
+    /// Compare the output files of a run with the expected ones, or with the oracle.
+    Verify(verify::VerifyArgs),
+    /// Print what a run will need: memory, windows, tilings.
+    Plan(plan::PlanArgs),
+}
+
+/// How a command ends when it does not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// The result is right, or nothing was to be verified.
+    Right,
+    /// The result is wrong.
+    Wrong,
+}
+
+/// A request that can't be carried out.
+#[derive(Debug, thiserror::Error)]
+enum CliError {
+    #[error(transparent)]
+    Case(#[from] CaseError),
+    #[error(transparent)]
+    Problem(#[from] ProblemError),
+    #[error(transparent)]
+    Routing(#[from] RoutingError),
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error("{0}")]
+    Request(String),
+    #[error("interrupted")]
+    Interrupted,
+}
+
+const BAD_INPUT: u8 = 2;
+const INTERRUPTED: u8 = 130;
+
+/// Runs the command line of this process.
+pub(crate) fn main() -> ExitCode {
+    let cli = Cli::parse();
+    start_logging(cli.verbose);
+    let result = match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Gen(args) => gen_case::run(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Plan(args) => plan::run(&args),
+    };
+    match result {
+        Ok(Outcome::Right) => ExitCode::SUCCESS,
+        Ok(Outcome::Wrong) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {}", one_line(&error.to_string()));
+            ExitCode::from(if matches!(error, CliError::Interrupted) {
+                INTERRUPTED
+            } else {
+                BAD_INPUT
+            })
+        }
+    }
+}
+
+/// Parsers' messages span lines; an error of this command is one.
+fn one_line(text: &str) -> String {
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn start_logging(verbose: u8) {
+    let level = ["warn", "info", "debug", "trace"][usize::from(verbose.min(3))];
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+}

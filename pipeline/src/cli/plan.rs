@@ -1,0 +1,45 @@
+//! `megamoe plan`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use megamoe_pipeline::case::Description;
+use moe_core::InputSizes;
+
+use super::problem::ProblemArgs;
+use super::{CliError, Outcome};
+
+/// Arguments of `megamoe plan`.
+#[derive(Args)]
+pub(super) struct PlanArgs {
+    /// Case folder.
+    #[arg(long, value_name = "DIR")]
+    case: Option<PathBuf>,
+    #[command(flatten)]
+    problem: ProblemArgs,
+}
+
+/// Runs it.
+pub(super) fn run(args: &PlanArgs) -> Result<Outcome, CliError> {
+    let problem = match &args.case {
+        Some(dir) => Description::read(dir)?.problem(dir)?,
+        None => args.problem.problem()?,
+    };
+    println!("{}", super::report::problem_line(&problem));
+    let rows = u64::from(problem.max_output_size());
+    let (hidden, gate_up) = (u64::from(problem.hidden()), u64::from(problem.gate_up()));
+    for rank in 0..problem.num_ranks() {
+        let sizes = InputSizes::of(&problem, rank);
+        let weights = sizes.experts * (sizes.weight1_per_expert + sizes.weight2_per_expert)
+            + 8 * (sizes.scale1 + sizes.scale2);
+        let tokens = 2 * 2 * sizes.x + 8 * sizes.routes;
+        let workspace = rows * (hidden + 4 + 2 * gate_up + gate_up / 2 + 4 + 2 * hidden);
+        println!(
+            "rank {rank}: weights {}, tokens {}, workspace {}",
+            super::report::bytes(weights),
+            super::report::bytes(tokens),
+            super::report::bytes(workspace),
+        );
+    }
+    Ok(Outcome::Right)
+}
