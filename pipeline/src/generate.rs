@@ -1,11 +1,44 @@
 //! Inputs of all ranks, made in parallel.
 
+use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use moe_core::data::{DataKind, Generator, Matrix};
-use moe_core::routing::{RoutingError, RoutingKind};
+use moe_core::routing::{self, RoutingError, RoutingKind};
 use moe_core::{Problem, RankInputs, RankWeights};
 use rayon::prelude::*;
+
+use crate::case::{CaseError, files};
+
+/// Where routes come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RoutingSource {
+    /// They are made.
+    Made(RoutingKind),
+    /// They are read from `rank{r}_expert_idx.bin` of a folder, for example one recorded from a model.
+    Files(PathBuf),
+}
+
+impl FromStr for RoutingSource {
+    type Err = RoutingError;
+
+    fn from_str(text: &str) -> Result<Self, RoutingError> {
+        match text.strip_prefix("file:") {
+            Some(dir) => Ok(Self::Files(dir.into())),
+            None => text.parse().map(Self::Made),
+        }
+    }
+}
+
+impl std::fmt::Display for RoutingSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Made(kind) => kind.fmt(f),
+            Self::Files(dir) => write!(f, "file:{}", dir.display()),
+        }
+    }
+}
 
 /// What to make.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,7 +46,7 @@ pub struct DataSpec {
     /// How values are made.
     pub kind: DataKind,
     /// How routes are chosen.
-    pub routing: RoutingKind,
+    pub routing: RoutingSource,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -21,13 +54,13 @@ pub struct DataSpec {
 /// Inputs of every rank. `progress` is told of every finished piece of [`num_pieces`].
 ///
 /// # Errors
-/// When the routing can't be made for this problem.
+/// When the routing can't be made for this problem, or its files do not fit it.
 pub fn generate(
     problem: &Problem,
     spec: &DataSpec,
     progress: &(dyn Fn() + Sync),
-) -> Result<Vec<RankInputs>, RoutingError> {
-    let ids = spec.routing.generate(problem, spec.seed)?;
+) -> Result<Vec<RankInputs>, CaseError> {
+    let ids = route(problem, spec)?;
     let generator = Generator::new(problem, spec.kind, spec.seed);
     Ok((0..problem.num_ranks())
         .zip(ids)
@@ -45,6 +78,21 @@ pub fn generate(
             }
         })
         .collect())
+}
+
+/// `[num_tokens, top_k]` expert ids of every rank.
+fn route(problem: &Problem, spec: &DataSpec) -> Result<Vec<Vec<i32>>, CaseError> {
+    let dir = match &spec.routing {
+        RoutingSource::Made(kind) => return Ok(kind.generate(problem, spec.seed)?),
+        RoutingSource::Files(dir) => dir,
+    };
+    (0..problem.num_ranks())
+        .map(|rank| {
+            let ids = files::read_ids(dir, problem, rank)?;
+            routing::check_ids(problem, rank, &ids)?;
+            Ok(ids)
+        })
+        .collect()
 }
 
 /// Pieces of work that [`generate`] reports: the experts' matrices, which are nearly all of it.

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`reference`] | the layer's oracle: the chain of the stages' oracles over all ranks |
+//! | [`mod@reference`] | the layer's oracle: the chain of the stages' oracles over all ranks |
 //! | [`generate`] | inputs of all ranks, made in parallel |
 //! | [`case`] | case directories: the published format and our own |
 //! | [`verify`] | how far two outputs are apart |

@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use moe_core::data::DataKind;
-use moe_core::routing::RoutingKind;
 use moe_core::{Problem, ProblemSpec};
 use serde::{Deserialize, Serialize};
 
 use super::{CaseError, PublishedCase};
-use crate::generate::DataSpec;
+use crate::generate::{DataSpec, RoutingSource};
 use crate::verify::Tolerance;
 
 const JSON: &str = "case.json";
@@ -96,7 +95,7 @@ impl Description {
         let data = match case.data {
             None => DataSource::Files,
             Some(data) => {
-                let routing: RoutingKind = data
+                let routing: RoutingSource = data
                     .routing
                     .parse()
                     .map_err(|error| syntax(format!("data.routing: {error}")))?;
@@ -149,6 +148,20 @@ impl Description {
             reason,
         })?;
         std::fs::write(&path, text).map_err(|error| CaseError::io(&path, error))
+    }
+
+    /// As [`Self::write`], but never over or beside the description of another case.
+    ///
+    /// # Errors
+    /// [`CaseError::OtherCase`] when `dir` already has a description that says something else.
+    pub fn write_new(&self, dir: &Path) -> Result<(), CaseError> {
+        match Self::read(dir) {
+            Ok(other) if other == *self => Ok(()),
+            Err(CaseError::NoDescription { .. }) => self.write(dir),
+            _ => Err(CaseError::OtherCase {
+                dir: dir.to_owned(),
+            }),
+        }
     }
 
     fn is_published(&self) -> bool {

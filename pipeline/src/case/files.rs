@@ -36,7 +36,7 @@ fn read_rank(dir: &Path, problem: &Problem, rank: u32) -> Result<RankInputs, Cas
     let file = |array| path(dir, rank, array);
     Ok(RankInputs {
         x: read(&file("x"), sizes.x)?,
-        topk_ids: read(&file("expert_idx"), sizes.routes)?,
+        topk_ids: read_ids(dir, problem, rank)?,
         probs: read(&file("probs"), sizes.routes)?,
         weights: Arc::new(RankWeights {
             weight1: read(&file("weight1"), sizes.experts * sizes.weight1_per_expert)?,
@@ -45,6 +45,17 @@ fn read_rank(dir: &Path, problem: &Problem, rank: u32) -> Result<RankInputs, Cas
             scale2: read(&file("scale2"), sizes.scale2)?,
         }),
     })
+}
+
+/// Reads the expert ids of a rank, `[num_tokens, top_k]`.
+///
+/// # Errors
+/// [`CaseError`] names the file that is missing, too short or too long.
+pub fn read_ids(dir: &Path, problem: &Problem, rank: u32) -> Result<Vec<i32>, CaseError> {
+    read(
+        &path(dir, rank, "expert_idx"),
+        problem.num_routes(rank).into(),
+    )
 }
 
 /// Reads an output array of every rank, `[num_tokens, hidden]` each; `None` when rank 0 has no such file.

@@ -16,7 +16,7 @@ use moe_core::{InputError, Problem, ProblemError, RankInputs};
 pub use description::{DataSource, Description};
 pub use published::PublishedCase;
 
-use crate::generate::{DataSpec, generate};
+use crate::generate::generate;
 use crate::verify::Tolerance;
 
 /// A case that can't be read or written.
@@ -33,6 +33,12 @@ pub enum CaseError {
     /// Neither description is there.
     #[error("{}: no case.json and no case.toml in this folder", dir.display())]
     NoDescription {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// A folder already describes another case.
+    #[error("{}: holds another case; name a new folder", dir.display())]
+    OtherCase {
         /// The folder.
         dir: PathBuf,
     },
@@ -82,14 +88,9 @@ pub enum CaseError {
         /// What is wrong.
         source: InputError,
     },
-    /// The routing of generated data can't be made.
-    #[error("{}: {source}", dir.display())]
-    Routing {
-        /// The folder.
-        dir: PathBuf,
-        /// What is wrong.
-        source: RoutingError,
-    },
+    /// The routing of generated data can't be made, or is illegal.
+    #[error(transparent)]
+    Routing(#[from] RoutingError),
 }
 
 impl CaseError {
@@ -124,7 +125,7 @@ impl Case {
         let problem = description.problem(dir)?;
         let inputs = match &description.data {
             DataSource::Files => files::read_inputs(dir, &problem)?,
-            DataSource::Generated(spec) => made(dir, &problem, spec, progress)?,
+            DataSource::Generated(spec) => generate(&problem, spec, progress)?,
         };
         for (rank, rank_inputs) in (0..).zip(&inputs) {
             rank_inputs
@@ -142,16 +143,4 @@ impl Case {
             tolerance: description.tolerance,
         })
     }
-}
-
-fn made(
-    dir: &Path,
-    problem: &Problem,
-    spec: &DataSpec,
-    progress: &(dyn Fn() + Sync),
-) -> Result<Vec<RankInputs>, CaseError> {
-    generate(problem, spec, progress).map_err(|source| CaseError::Routing {
-        dir: dir.to_owned(),
-        source,
-    })
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use megamoe_pipeline::case::{Case, DataSource, Description, files};
-use megamoe_pipeline::generate::{DataSpec, generate, num_pieces};
+use megamoe_pipeline::generate::{DataSpec, RoutingSource, generate, num_pieces};
 use megamoe_pipeline::verify::Tolerance;
 use moe_core::data::DataKind;
 use moe_core::routing::RoutingKind;
@@ -16,11 +16,12 @@ use super::CliError;
 /// What generated data looks like.
 #[derive(Args, Clone, Debug)]
 pub(super) struct DataArgs {
-    /// Which experts tokens go to: balanced, uniform, zipf:S or few:N.
-    #[arg(long, value_name = "ROUTING", conflicts_with = "case")]
-    routing: Option<RoutingKind>,
+    /// Which experts tokens go to: balanced, uniform, zipf:S, few:N, or file:DIR for the
+    /// `rank{r}_expert_idx.bin` of a folder.
+    #[arg(long, value_name = "ROUTING")]
+    routing: Option<RoutingSource>,
     /// Values: the published writer's rule, or random with outputs of unit scale.
-    #[arg(long, value_enum, conflicts_with = "case")]
+    #[arg(long, value_enum)]
     data: Option<DataArg>,
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
@@ -41,9 +42,21 @@ impl DataArgs {
                 DataArg::Synthetic => DataKind::Synthetic,
                 DataArg::Random => DataKind::Random,
             }),
-            routing: self.routing.clone().unwrap_or(routing),
+            routing: self.routing.clone().unwrap_or(RoutingSource::Made(routing)),
             seed: self.seed,
         }
+    }
+
+    /// A case brings its data along.
+    pub(super) fn refuse_beside_a_case(&self) -> Result<(), CliError> {
+        let option = match (&self.routing, &self.data) {
+            (Some(_), _) => "--routing",
+            (None, Some(_)) => "--data",
+            (None, None) => return Ok(()),
+        };
+        Err(CliError::Request(format!(
+            "{option} can't be used with --case, which brings its data along"
+        )))
     }
 
     pub(super) fn seed(&self) -> u64 {
@@ -91,6 +104,10 @@ pub(super) fn make_or_reuse(
             expected: None,
             tolerance,
         });
+    }
+    if matches!(spec.routing, RoutingSource::Files(_)) {
+        let message = "--reuse-data can't tell whether routing files changed; leave it out";
+        return Err(CliError::Request(message.to_owned()));
     }
     let dir = kept_dir(problem, spec);
     if dir.is_dir() {

@@ -25,9 +25,6 @@ pub(super) struct GenArgs {
     /// Do not compute expected outputs.
     #[arg(long)]
     no_expected: bool,
-    /// Unused: lets sizes and a case exclude each other everywhere alike.
-    #[arg(long, hide = true)]
-    case: Option<PathBuf>,
 }
 
 /// Runs it.

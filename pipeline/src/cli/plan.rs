@@ -1,27 +1,24 @@
 //! `megamoe plan`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use megamoe_pipeline::case::Description;
 use moe_core::InputSizes;
 
-use super::problem::ProblemArgs;
+use super::problem::{CaseArgs, ProblemArgs};
 use super::{CliError, Outcome};
 
 /// Arguments of `megamoe plan`.
 #[derive(Args)]
 pub(super) struct PlanArgs {
-    /// Case folder.
-    #[arg(long, value_name = "DIR")]
-    case: Option<PathBuf>,
+    #[command(flatten)]
+    case: CaseArgs,
     #[command(flatten)]
     problem: ProblemArgs,
 }
 
 /// Runs it.
 pub(super) fn run(args: &PlanArgs) -> Result<Outcome, CliError> {
-    let problem = match &args.case {
+    let problem = match &args.case.case {
         Some(dir) => Description::read(dir)?.problem(dir)?,
         None => args.problem.problem()?,
     };

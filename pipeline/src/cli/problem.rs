@@ -1,5 +1,7 @@
 //! Sizes on the command line.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use moe_core::{FloatType, Problem, ProblemSpec};
 
@@ -9,38 +11,49 @@ use super::CliError;
 #[derive(Args, Clone, Debug)]
 pub(super) struct ProblemArgs {
     /// Published performance case: 8 ranks, K 7168, N 4096, top-k 8, 16 experts per rank, and this M.
-    #[arg(long, value_enum, conflicts_with = "case")]
+    #[arg(long, value_enum)]
     preset: Option<Preset>,
     /// Ranks.
-    #[arg(long, value_name = "R", conflicts_with = "case")]
+    #[arg(long, value_name = "R")]
     world_size: Option<u32>,
     /// Tokens of each rank.
-    #[arg(long, value_name = "M", conflicts_with = "case")]
+    #[arg(long, value_name = "M")]
     m: Option<u32>,
     /// Tokens of each rank where they differ, for example 5,0,3; its length is the number of ranks.
-    #[arg(long, value_name = "M0,M1,..", value_delimiter = ',', conflicts_with_all = ["case", "m", "world_size"])]
+    #[arg(long, value_name = "M0,M1,..", value_delimiter = ',', conflicts_with_all = ["m", "world_size"])]
     tokens_per_rank: Option<Vec<u32>>,
     /// Hidden size.
-    #[arg(long, value_name = "K", conflicts_with = "case")]
+    #[arg(long, value_name = "K")]
     k: Option<u32>,
     /// Columns of the first matmul: twice the intermediate size.
-    #[arg(long, value_name = "N", conflicts_with = "case")]
+    #[arg(long, value_name = "N")]
     n: Option<u32>,
     /// Experts per token.
-    #[arg(long, value_name = "T", conflicts_with = "case")]
+    #[arg(long, value_name = "T")]
     topk: Option<u32>,
     /// Experts of each rank.
-    #[arg(long, value_name = "E", conflicts_with = "case")]
+    #[arg(long, value_name = "E")]
     experts: Option<u32>,
     /// Rows that a rank can receive [default: enough for any routing].
-    #[arg(long, value_name = "S", conflicts_with = "case")]
+    #[arg(long, value_name = "S")]
     max_output_size: Option<u32>,
     /// Type of the tokens.
-    #[arg(long, value_enum, conflicts_with = "case")]
+    #[arg(long, value_enum)]
     dtype: Option<FloatArg>,
     /// Type of the output.
-    #[arg(long, value_enum, conflicts_with = "case")]
+    #[arg(long, value_enum)]
     out_dtype: Option<FloatArg>,
+}
+
+/// A case folder in place of sizes and generated data.
+#[derive(Args, Clone, Debug)]
+pub(super) struct CaseArgs {
+    /// Case folder.
+    #[arg(long, value_name = "DIR", conflicts_with_all = [
+        "preset", "world_size", "m", "tokens_per_rank", "k", "n", "topk", "experts",
+        "max_output_size", "dtype", "out_dtype",
+    ])]
+    pub(super) case: Option<PathBuf>,
 }
 
 /// A 16-bit floating-point type.

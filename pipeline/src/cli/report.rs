@@ -198,7 +198,8 @@ pub(super) fn print_comparison(
     if json {
         print_json(comparison)
     } else {
-        Ok(println!("{}", verdict(comparison, right)))
+        println!("{}", verdict(comparison, right));
+        Ok(())
     }
 }
 

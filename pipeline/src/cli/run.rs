@@ -1,36 +1,38 @@
 //! `megamoe run`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use megamoe_pipeline::case::{Case, CaseError, files};
+use megamoe_pipeline::case::{Case, CaseError, DataSource, Description, files};
+use megamoe_pipeline::generate::DataSpec;
 use megamoe_pipeline::reference::{self, LayerOutput};
 use megamoe_pipeline::sample;
 use megamoe_pipeline::verify::{Comparison, Tolerance};
 use megamoe_swiglu::reference::ActivationOptions;
+use moe_core::Problem;
 use moe_core::data::DataKind;
 use moe_core::exchange::CountTable;
 use moe_core::routing::{Load, RoutingKind};
 
 use super::data::{self, DataArgs};
-use super::problem::ProblemArgs;
+use super::problem::{CaseArgs, ProblemArgs};
 use super::report::{self, RunReport, Verified};
 use super::{CliError, Outcome};
 
 /// Arguments of `megamoe run`. Without any, a case that takes a few seconds.
 #[derive(Args)]
 pub(super) struct RunArgs {
-    /// Case folder to run.
-    #[arg(long, value_name = "DIR")]
-    case: Option<PathBuf>,
+    #[command(flatten)]
+    case: CaseArgs,
     #[command(flatten)]
     problem: ProblemArgs,
     #[command(flatten)]
     data: DataArgs,
-    /// Write `rank{r}_out.bin` of every rank to this folder.
+    /// Write `rank{r}_out.bin` of every rank to this folder, and for generated data a `case.toml`, so
+    /// that `megamoe verify` can check them again.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// How much of the output to verify [default: full for small problems, else sample].
@@ -95,7 +97,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, CliError> {
     refuse_drops(args, &counts)?;
     let (output, launch_seconds, stage_times) = launch(args, &case)?;
     if let Some(dir) = &args.out {
-        write_outputs(dir, &output)?;
+        write_outputs(dir, args, problem, &output)?;
     }
     let load = Load::of(problem, case.inputs.iter().map(|i| i.topk_ids.as_slice()));
     let rows: u64 = load.rows_per_rank.iter().sum::<u64>() - counts.total_dropped();
@@ -127,12 +129,16 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, CliError> {
 }
 
 fn load(args: &RunArgs) -> Result<Case, CliError> {
-    if let Some(dir) = &args.case {
+    if let Some(dir) = &args.case.case {
+        args.data.refuse_beside_a_case()?;
         return data::read(dir);
     }
     let problem = args.problem.problem()?;
-    let spec = args.data.spec(RoutingKind::Uniform, DataKind::Random);
-    data::make_or_reuse(&problem, &spec, args.reuse_data)
+    data::make_or_reuse(&problem, &data_spec(args), args.reuse_data)
+}
+
+fn data_spec(args: &RunArgs) -> DataSpec {
+    args.data.spec(RoutingKind::Uniform, DataKind::Random)
 }
 
 /// Rows beyond a capacity are an error unless allowed: nobody should find out by a wrong answer.
@@ -185,11 +191,24 @@ fn launch(args: &RunArgs, case: &Case) -> Result<Launches, CliError> {
     Ok((output, seconds, stage_times))
 }
 
-fn write_outputs(dir: &std::path::Path, output: &LayerOutput) -> Result<(), CliError> {
+fn write_outputs(
+    dir: &Path,
+    args: &RunArgs,
+    problem: &Problem,
+    output: &LayerOutput,
+) -> Result<(), CliError> {
     std::fs::create_dir_all(dir).map_err(|source| CaseError::Io {
         path: dir.to_owned(),
         source,
     })?;
+    if args.case.case.is_none() {
+        let description = Description {
+            spec: problem.spec().clone(),
+            data: DataSource::Generated(data_spec(args)),
+            tolerance: Tolerance::EXACT,
+        };
+        description.write_new(dir)?;
+    }
     files::write_outputs(dir, files::OUT, &output.out)?;
     Ok(())
 }
