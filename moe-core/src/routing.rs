@@ -51,7 +51,7 @@ pub enum RoutingError {
         prob: f32,
     },
     /// A description of a routing that can't be read.
-    #[error("routing {text:?}: {reason}; use balanced, uniform, zipf:S or few:N")]
+    #[error("routing {text:?}: {reason}")]
     Syntax {
         /// The text.
         text: String,

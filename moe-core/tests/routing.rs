@@ -36,10 +36,7 @@ fn texts_round_trip_and_bad_ones_say_why() {
         "", "zipf", "zipf:", "zipf:-1", "zipf:nan", "few:0", "few:x", "round",
     ] {
         let error = text.parse::<RoutingKind>().unwrap_err().to_string();
-        assert!(
-            error.contains("balanced, uniform, zipf:S or few:N"),
-            "{error}"
-        );
+        assert!(error.starts_with(&format!("routing {text:?}: ")), "{error}");
     }
 }
 

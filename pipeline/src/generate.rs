@@ -20,13 +20,21 @@ pub enum RoutingSource {
     Files(PathBuf),
 }
 
-impl FromStr for RoutingSource {
-    type Err = RoutingError;
+/// A text that names no source of routes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}; use balanced, uniform, zipf:S, few:N or file:DIR")]
+pub struct RoutingSourceError(String);
 
-    fn from_str(text: &str) -> Result<Self, RoutingError> {
+impl FromStr for RoutingSource {
+    type Err = RoutingSourceError;
+
+    fn from_str(text: &str) -> Result<Self, RoutingSourceError> {
         match text.strip_prefix("file:") {
             Some(dir) => Ok(Self::Files(dir.into())),
-            None => text.parse().map(Self::Made),
+            None => text
+                .parse()
+                .map(Self::Made)
+                .map_err(|error: RoutingError| RoutingSourceError(error.to_string())),
         }
     }
 }

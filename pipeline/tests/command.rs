@@ -209,7 +209,6 @@ fn sizes_out_of_range() {
         "--m 4294967295 --topk 8",
         &["137438953440", "at most 2139095039", "tokens x top_k"],
     );
-    refused("--routing zipf:x", &["zipf:x", "use balanced"]);
     refused("--routing few:2", &["few:2", "top_k = 4"]);
     refused("--routing file:nowhere", &["nowhere", "No such file"]);
     refused("--reuse-data --routing file:nowhere", &["--reuse-data"]);
@@ -317,4 +316,11 @@ fn reused_data_gives_the_same_run() {
     assert_eq!(kept(), 1);
     run("2");
     assert_eq!(kept(), 2, "another seed is another folder");
+}
+
+#[test]
+fn a_routing_that_is_none() {
+    let output = megamoe(&["run", "--routing", "zipf:x"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("use balanced, uniform, zipf:S, few:N or file:DIR"));
 }
