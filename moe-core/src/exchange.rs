@@ -145,6 +145,13 @@ impl CountTable {
             .collect()
     }
 
+    /// Rows that all ranks take.
+    #[must_use]
+    pub fn total_kept(&self) -> u64 {
+        let sent: u64 = self.counts.iter().copied().map(u64::from).sum();
+        sent - self.total_dropped()
+    }
+
     /// Rows dropped by all ranks.
     #[must_use]
     pub fn total_dropped(&self) -> u64 {

@@ -69,23 +69,45 @@ pub fn generate(
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<RankInputs>, CaseError> {
     let ids = route(problem, spec)?;
-    let generator = Generator::new(problem, spec.kind, spec.seed);
-    Ok((0..problem.num_ranks())
-        .zip(ids)
-        .map(|(rank, topk_ids)| {
-            let tokens = 0..problem.num_tokens(rank);
-            RankInputs {
-                x: tokens
-                    .clone()
-                    .into_par_iter()
-                    .flat_map_iter(|t| generator.token(rank, t))
-                    .collect(),
-                topk_ids,
-                probs: tokens.flat_map(|t| generator.probs(rank, t)).collect(),
-                weights: Arc::new(rank_weights(problem, &generator, rank, progress)),
-            }
-        })
+    let ranks = (0..).zip(ids);
+    Ok(ranks
+        .map(|(rank, topk_ids)| rank_inputs(problem, spec, rank, topk_ids, progress))
         .collect())
+}
+
+/// Inputs of one rank: the same as [`generate`] makes for it.
+///
+/// # Errors
+/// As for [`generate`].
+pub fn generate_rank(
+    problem: &Problem,
+    spec: &DataSpec,
+    rank: u32,
+    progress: &(dyn Fn() + Sync),
+) -> Result<RankInputs, CaseError> {
+    let topk_ids = route(problem, spec)?.swap_remove(rank as usize);
+    Ok(rank_inputs(problem, spec, rank, topk_ids, progress))
+}
+
+fn rank_inputs(
+    problem: &Problem,
+    spec: &DataSpec,
+    rank: u32,
+    topk_ids: Vec<i32>,
+    progress: &(dyn Fn() + Sync),
+) -> RankInputs {
+    let generator = Generator::new(problem, spec.kind, spec.seed);
+    let tokens = 0..problem.num_tokens(rank);
+    let x = tokens.clone().into_par_iter();
+    RankInputs {
+        x: x.flat_map_iter(|token| generator.token(rank, token))
+            .collect(),
+        topk_ids,
+        probs: tokens
+            .flat_map(|token| generator.probs(rank, token))
+            .collect(),
+        weights: Arc::new(rank_weights(problem, &generator, rank, progress)),
+    }
 }
 
 /// `[num_tokens, top_k]` expert ids of every rank.

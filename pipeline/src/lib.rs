@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`rank`] | one launch on one rank, its peers behind the window |
 //! | [`mod@reference`] | the layer's oracle: the chain of the stages' oracles over all ranks |
 //! | [`generate`] | inputs of all ranks, made in parallel |
 //! | [`case`] | case directories: the published format and our own |
@@ -11,6 +12,7 @@
 
 pub mod case;
 pub mod generate;
+pub mod rank;
 pub mod reference;
 pub mod sample;
 pub mod verify;

@@ -98,7 +98,7 @@ impl Segment {
         unsafe {
             target
                 .as_ptr()
-                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         }
     }
 
@@ -109,7 +109,7 @@ impl Segment {
         unsafe {
             source
                 .as_ptr()
-                .copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len())
+                .copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len());
         }
     }
 

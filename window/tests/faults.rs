@@ -156,7 +156,7 @@ fn rank_entry() {
     let Some(member) = Member::from_env().unwrap() else {
         return;
     };
-    let mode = std::env::args().last().unwrap();
+    let mode = std::env::args().next_back().unwrap();
     if mode == "absent" && member.rank() == GUILTY {
         std::thread::sleep(Duration::from_secs(60));
     }

@@ -31,7 +31,11 @@ pub fn read_inputs(dir: &Path, problem: &Problem) -> Result<Vec<RankInputs>, Cas
         .collect()
 }
 
-fn read_rank(dir: &Path, problem: &Problem, rank: u32) -> Result<RankInputs, CaseError> {
+/// Reads the inputs of one rank.
+///
+/// # Errors
+/// [`CaseError`] names the file that is missing, too short or too long.
+pub fn read_rank(dir: &Path, problem: &Problem, rank: u32) -> Result<RankInputs, CaseError> {
     let sizes = InputSizes::of(problem, rank);
     let file = |array| path(dir, rank, array);
     Ok(RankInputs {

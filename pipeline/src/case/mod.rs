@@ -16,7 +16,7 @@ use moe_core::{InputError, Problem, ProblemError, RankInputs};
 pub use description::{DataSource, Description};
 pub use published::PublishedCase;
 
-use crate::generate::generate;
+use crate::generate::{generate, generate_rank};
 use crate::verify::Tolerance;
 
 /// A case that can't be read or written.
@@ -128,12 +128,7 @@ impl Case {
             DataSource::Generated(spec) => generate(&problem, spec, progress)?,
         };
         for (rank, rank_inputs) in (0..).zip(&inputs) {
-            rank_inputs
-                .check(&problem, rank)
-                .map_err(|source| CaseError::Input {
-                    dir: dir.to_owned(),
-                    source,
-                })?;
+            check(dir, &problem, rank, rank_inputs)?;
         }
         let expected = files::read_outputs(dir, &problem, files::EXPECTED_OUT)?;
         Ok(Self {
@@ -143,4 +138,28 @@ impl Case {
             tolerance: description.tolerance,
         })
     }
+
+    /// Sizes of the case in `dir`, and the inputs of one rank only.
+    ///
+    /// # Errors
+    /// As for [`Case::read`].
+    pub fn read_rank(dir: &Path, rank: u32) -> Result<(Problem, RankInputs), CaseError> {
+        let description = Description::read(dir)?;
+        let problem = description.problem(dir)?;
+        let inputs = match &description.data {
+            DataSource::Files => files::read_rank(dir, &problem, rank)?,
+            DataSource::Generated(spec) => generate_rank(&problem, spec, rank, &|| ())?,
+        };
+        check(dir, &problem, rank, &inputs)?;
+        Ok((problem, inputs))
+    }
+}
+
+fn check(dir: &Path, problem: &Problem, rank: u32, inputs: &RankInputs) -> Result<(), CaseError> {
+    inputs
+        .check(problem, rank)
+        .map_err(|source| CaseError::Input {
+            dir: dir.to_owned(),
+            source,
+        })
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use megamoe_pipeline::case::{Case, DataSource, Description, files};
-use megamoe_pipeline::generate::{DataSpec, RoutingSource, generate, num_pieces};
+use megamoe_pipeline::generate::{DataSpec, RoutingSource, generate, generate_rank, num_pieces};
 use megamoe_pipeline::verify::Tolerance;
 use moe_core::data::DataKind;
 use moe_core::routing::RoutingKind;
@@ -87,6 +87,20 @@ pub(super) fn read(dir: &Path) -> Result<Case, CliError> {
     let case = Case::read(dir, &|| bar.inc(1))?;
     bar.finish_and_clear();
     Ok(case)
+}
+
+/// Inputs of one rank of a generated case: read where they are kept, else made.
+pub(super) fn rank_inputs(
+    problem: &Problem,
+    spec: &DataSpec,
+    rank: u32,
+    reuse: bool,
+) -> Result<RankInputs, CliError> {
+    let dir = kept_dir(problem, spec);
+    if reuse && dir.is_dir() {
+        return Ok(Case::read_rank(&dir, rank)?.1);
+    }
+    Ok(generate_rank(problem, spec, rank, &|| ())?)
 }
 
 /// Makes a case, or takes it from `out/` where an earlier run kept the very same one.

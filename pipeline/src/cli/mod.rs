@@ -4,6 +4,7 @@ mod data;
 mod gen_case;
 mod plan;
 mod problem;
+mod ranks;
 mod report;
 mod run;
 mod verify;
@@ -12,12 +13,14 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use megamoe_pipeline::case::CaseError;
+use megamoe_window::{WindowSizeError, WorldError};
 use moe_core::routing::RoutingError;
 use moe_core::{InputError, ProblemError};
 
 /// One fused mixture-of-experts FFN layer over several ranks, on a virtual Ascend device.
 ///
-/// Exit status: 0 the result is right, 1 it is wrong, 2 the request can't be carried out.
+/// Exit status: 0 the result is right, 1 it is wrong, 2 the request can't be carried out, 3 a rank
+/// failed while it was.
 #[derive(Parser)]
 #[command(name = "megamoe", version, max_term_width = 100)]
 struct Cli {
@@ -31,7 +34,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run the layer and verify its output.
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     /// Write a case folder: description, inputs and expected outputs.
     Gen(gen_case::GenArgs),
     /// Compare the output files of a run with the expected ones, or with the oracle.
@@ -62,11 +65,37 @@ enum CliError {
     Input(#[from] InputError),
     #[error("{0}")]
     Request(String),
+    #[error(transparent)]
+    Window(#[from] WindowSizeError),
+    #[error(transparent)]
+    World(#[from] WorldError),
+    #[error("{0}")]
+    Failed(String),
     #[error("interrupted")]
     Interrupted,
 }
 
+impl CliError {
+    /// A world that failed because of Ctrl-C was interrupted.
+    fn of_world(error: WorldError) -> Self {
+        if run::interrupt_flag().load(std::sync::atomic::Ordering::Relaxed) {
+            Self::Interrupted
+        } else {
+            Self::World(error)
+        }
+    }
+
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Interrupted => INTERRUPTED,
+            Self::World(_) | Self::Failed(_) => FAILED,
+            _ => BAD_INPUT,
+        }
+    }
+}
+
 const BAD_INPUT: u8 = 2;
+const FAILED: u8 = 3;
 const INTERRUPTED: u8 = 130;
 
 /// Runs the command line of this process.
@@ -84,11 +113,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(Outcome::Wrong) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {}", one_line(&error.to_string()));
-            ExitCode::from(if matches!(error, CliError::Interrupted) {
-                INTERRUPTED
-            } else {
-                BAD_INPUT
-            })
+            ExitCode::from(error.exit_code())
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use megamoe_pipeline::case::Description;
+use megamoe_window::WindowLayout;
 use moe_core::InputSizes;
 
 use super::problem::{CaseArgs, ProblemArgs};
@@ -14,6 +15,9 @@ pub(super) struct PlanArgs {
     case: CaseArgs,
     #[command(flatten)]
     problem: ProblemArgs,
+    /// Bytes of a rank's window, where they are fixed: fails when the problem needs more.
+    #[arg(long, value_name = "BYTES")]
+    window_bytes: Option<u64>,
 }
 
 /// Runs it.
@@ -23,6 +27,10 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome, CliError> {
         None => args.problem.problem()?,
     };
     println!("{}", super::report::problem_line(&problem));
+    let layout = WindowLayout::new(&problem)?;
+    if let Some(bytes) = args.window_bytes {
+        layout.check_fits(bytes)?;
+    }
     let rows = u64::from(problem.max_output_size());
     let (hidden, gate_up) = (u64::from(problem.hidden()), u64::from(problem.gate_up()));
     for rank in 0..problem.num_ranks() {
@@ -38,5 +46,6 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome, CliError> {
             super::report::bytes(workspace),
         );
     }
+    println!("window of each rank:\n{layout}");
     Ok(Outcome::Right)
 }

@@ -1,11 +1,9 @@
 //! What commands print.
 
-use std::time::Duration;
-
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use megamoe_pipeline::verify::Comparison;
+use moe_core::Problem;
 use moe_core::routing::{Load, Spread};
-use moe_core::{Problem, StageKind};
 use serde::Serialize;
 
 use super::CliError;
@@ -154,21 +152,6 @@ pub(super) fn operations(problem: &Problem, rows: u64) -> f64 {
     let weights = u64::from(problem.hidden())
         * (u64::from(problem.gate_up()) + u64::from(problem.intermediate()));
     2.0 * rows as f64 * weights as f64
-}
-
-/// Adds up stage times of launches.
-pub(super) fn mean_stage_seconds(
-    launches: &[Vec<(StageKind, Duration)>],
-) -> Vec<(&'static str, f64)> {
-    let mean = |kind: StageKind| {
-        let times = launches
-            .iter()
-            .flatten()
-            .filter(|(stage, _)| *stage == kind);
-        let seconds: f64 = times.map(|(_, time)| time.as_secs_f64()).sum();
-        (kind.name(), seconds / launches.len().max(1) as f64)
-    };
-    StageKind::ALL.into_iter().map(mean).collect()
 }
 
 fn verdict(comparison: &Comparison, right: bool) -> String {

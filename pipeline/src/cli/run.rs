@@ -3,22 +3,22 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use megamoe_pipeline::case::{Case, CaseError, DataSource, Description, files};
 use megamoe_pipeline::generate::DataSpec;
-use megamoe_pipeline::reference::{self, LayerOutput};
-use megamoe_pipeline::sample;
 use megamoe_pipeline::verify::{Comparison, Tolerance};
+use megamoe_pipeline::{reference, sample};
 use megamoe_swiglu::reference::ActivationOptions;
-use moe_core::Problem;
+use megamoe_window::world::{Member, Origin};
 use moe_core::data::DataKind;
 use moe_core::exchange::CountTable;
 use moe_core::routing::{Load, RoutingKind};
+use moe_core::{Problem, RankInputs};
 
 use super::data::{self, DataArgs};
 use super::problem::{CaseArgs, ProblemArgs};
+use super::ranks::{self, WorldArgs, WorldRun};
 use super::report::{self, RunReport, Verified};
 use super::{CliError, Outcome};
 
@@ -31,6 +31,8 @@ pub(super) struct RunArgs {
     problem: ProblemArgs,
     #[command(flatten)]
     data: DataArgs,
+    #[command(flatten)]
+    world: WorldArgs,
     /// Write `rank{r}_out.bin` of every rank to this folder, and for generated data a `case.toml`, so
     /// that `megamoe verify` can check them again.
     #[arg(long, value_name = "DIR")]
@@ -38,12 +40,6 @@ pub(super) struct RunArgs {
     /// How much of the output to verify [default: full for small problems, else sample].
     #[arg(long, value_enum)]
     verify: Option<VerifyMode>,
-    /// Launches that are timed.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    repeat: u32,
-    /// Launches before those.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    warmup: u32,
     /// Keep generated data under out/ and take it from there next time.
     #[arg(long, conflicts_with = "case")]
     reuse_data: bool,
@@ -89,27 +85,96 @@ pub(super) fn interrupt_flag() -> Arc<AtomicBool> {
     }))
 }
 
-/// Runs it.
+/// Runs it: the whole world, or as one rank of a world that another process started.
 pub(super) fn run(args: &RunArgs) -> Result<Outcome, CliError> {
+    match Member::from_env()? {
+        None => run_world(args),
+        Some(member) if member.origin() == Origin::Parent => run_child(args, member),
+        Some(member) => run_launched(args, member),
+    }
+}
+
+fn run_world(args: &RunArgs) -> Result<Outcome, CliError> {
     let case = load(args)?;
     let problem = &case.problem;
     let counts = CountTable::from_ids(problem, case.inputs.iter().map(|i| i.topk_ids.as_slice()));
     refuse_drops(args, &counts)?;
-    let (output, launch_seconds, stage_times) = launch(args, &case)?;
+    let run = ranks::run_all(&args.world, problem, &case.inputs)?;
     if let Some(dir) = &args.out {
-        write_outputs(dir, args, problem, &output)?;
+        write_outputs(dir, args, problem, &run.out)?;
     }
+    let verified = verify(args, &case, &run.out)?;
+    report(args, &case, &counts, &run, verified)
+}
+
+/// A child of [`run_world`]: computes and hands its result over, prints nothing.
+fn run_child(args: &RunArgs, member: Member) -> Result<Outcome, CliError> {
+    let (problem, inputs) = load_rank(args, member.rank())?;
+    let mut joined = member.join(&args.world.world(&problem)?)?;
+    let result = ranks::run_joined(&args.world, &problem, &mut joined, &inputs)
+        .and_then(|run| ranks::encode(&run))
+        .map_err(|error| error.to_string());
+    joined.finish(match &result {
+        Ok(bytes) => Ok(bytes),
+        Err(reason) => Err(reason),
+    })?;
+    Ok(Outcome::Right)
+}
+
+/// A rank of a world that a launcher started: verifies and reports its own part.
+fn run_launched(args: &RunArgs, member: Member) -> Result<Outcome, CliError> {
+    let rank = member.rank();
+    let case = load(args)?;
+    let problem = &case.problem;
+    let counts = CountTable::from_ids(problem, case.inputs.iter().map(|i| i.topk_ids.as_slice()));
+    refuse_drops(args, &counts)?;
+    let mut joined = member.join(&args.world.world(problem)?)?;
+    let inputs = &case.inputs[rank as usize];
+    let run = ranks::run_joined(&args.world, problem, &mut joined, inputs);
+    let reason = run.as_ref().err().map(ToString::to_string);
+    joined.finish(reason.as_deref().map_or(Ok(&[]), Err))?;
+    let mut run = run
+        .map_err(|error| CliError::Failed(error.to_string()))?
+        .alone();
+    // Its own part stands where it does in the whole; the other parts are the oracle's.
+    let own = std::mem::take(&mut run.out[0]);
+    run.out = reference::run(problem, &case.inputs, ActivationOptions::default()).out;
+    run.out[rank as usize] = own;
+    if let Some(dir) = &args.out {
+        write_outputs(dir, args, problem, &run.out)?;
+    }
+    let verified = verify(args, &case, &run.out)?;
+    if rank == 0 {
+        return report(args, &case, &counts, &run, verified);
+    }
+    Ok(outcome(verified.as_ref()))
+}
+
+fn outcome(verified: Option<&Verified>) -> Outcome {
+    if verified.is_none_or(|verified| verified.right) {
+        Outcome::Right
+    } else {
+        Outcome::Wrong
+    }
+}
+
+fn report(
+    args: &RunArgs,
+    case: &Case,
+    counts: &CountTable,
+    run: &WorldRun,
+    verified: Option<Verified>,
+) -> Result<Outcome, CliError> {
+    let problem = &case.problem;
+    let outcome = outcome(verified.as_ref());
     let load = Load::of(problem, case.inputs.iter().map(|i| i.topk_ids.as_slice()));
-    let rows: u64 = load.rows_per_rank.iter().sum::<u64>() - counts.total_dropped();
-    let operations = report::operations(problem, rows);
-    let verified = verify(args, &case, &output, operations)?;
-    let right = verified.as_ref().is_none_or(|verified| verified.right);
+    let operations = report::operations(problem, counts.total_kept());
     let report = RunReport {
         problem: problem.spec().clone(),
         stages: "oracle",
-        stage_seconds: report::mean_stage_seconds(&stage_times),
-        gops: operations / report::median(&launch_seconds).max(f64::MIN_POSITIVE) / 1e9,
-        launch_seconds,
+        stage_seconds: run.stage_seconds.clone(),
+        gops: operations / report::median(&run.launch_seconds).max(f64::MIN_POSITIVE) / 1e9,
+        launch_seconds: run.launch_seconds.clone(),
         expert_spread: load.experts(),
         rank_spread: load.ranks(),
         load,
@@ -121,11 +186,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, CliError> {
     } else {
         report.print(problem);
     }
-    Ok(if right {
-        Outcome::Right
-    } else {
-        Outcome::Wrong
-    })
+    Ok(outcome)
 }
 
 fn load(args: &RunArgs) -> Result<Case, CliError> {
@@ -134,7 +195,18 @@ fn load(args: &RunArgs) -> Result<Case, CliError> {
         return data::read(dir);
     }
     let problem = args.problem.problem()?;
+    // Before the data is made, which can take minutes.
+    args.world.world(&problem)?;
     data::make_or_reuse(&problem, &data_spec(args), args.reuse_data)
+}
+
+fn load_rank(args: &RunArgs, rank: u32) -> Result<(Problem, RankInputs), CliError> {
+    if let Some(dir) = &args.case.case {
+        return Ok(Case::read_rank(dir, rank)?);
+    }
+    let problem = args.problem.problem()?;
+    let inputs = data::rank_inputs(&problem, &data_spec(args), rank, args.reuse_data)?;
+    Ok((problem, inputs))
 }
 
 fn data_spec(args: &RunArgs) -> DataSpec {
@@ -161,41 +233,11 @@ fn refuse_drops(args: &RunArgs, counts: &CountTable) -> Result<(), CliError> {
     )))
 }
 
-type Launches = (
-    LayerOutput,
-    Vec<f64>,
-    Vec<Vec<(moe_core::StageKind, std::time::Duration)>>,
-);
-
-fn launch(args: &RunArgs, case: &Case) -> Result<Launches, CliError> {
-    let interrupted = interrupt_flag();
-    let bar = data::progress_bar((args.warmup + args.repeat).into(), "running");
-    let mut seconds = Vec::new();
-    let mut stage_times = Vec::new();
-    let mut last = None;
-    for number in 0..args.warmup + args.repeat {
-        let start = Instant::now();
-        let output = reference::run(&case.problem, &case.inputs, ActivationOptions::default());
-        if number >= args.warmup {
-            seconds.push(start.elapsed().as_secs_f64());
-            stage_times.push(output.stage_times.clone());
-        }
-        last = Some(output);
-        bar.inc(1);
-        if interrupted.load(Ordering::Relaxed) {
-            return Err(CliError::Interrupted);
-        }
-    }
-    bar.finish_and_clear();
-    let output = last.ok_or_else(|| CliError::Request("--repeat must be at least 1".to_owned()))?;
-    Ok((output, seconds, stage_times))
-}
-
 fn write_outputs(
     dir: &Path,
     args: &RunArgs,
     problem: &Problem,
-    output: &LayerOutput,
+    out: &[Vec<u16>],
 ) -> Result<(), CliError> {
     std::fs::create_dir_all(dir).map_err(|source| CaseError::Io {
         path: dir.to_owned(),
@@ -209,21 +251,11 @@ fn write_outputs(
         };
         description.write_new(dir)?;
     }
-    files::write_outputs(dir, files::OUT, &output.out)?;
+    files::write_outputs(dir, files::OUT, out)?;
     Ok(())
 }
 
-fn verify(
-    args: &RunArgs,
-    case: &Case,
-    output: &LayerOutput,
-    operations: f64,
-) -> Result<Option<Verified>, CliError> {
-    let default = if operations <= FULL_VERIFY_OPERATIONS {
-        VerifyMode::Full
-    } else {
-        VerifyMode::Sample
-    };
+fn verify(args: &RunArgs, case: &Case, out: &[Vec<u16>]) -> Result<Option<Verified>, CliError> {
     let problem = &case.problem;
     let compare = |got: &[Vec<u16>], want: &[Vec<u16>], tolerance: &Tolerance, against| {
         let comparison = Comparison::of(problem.output_type(), problem.hidden(), got, want);
@@ -233,30 +265,30 @@ fn verify(
             comparison,
         })
     };
-    let mode = args.verify.unwrap_or(default);
+    let mode = args.verify.unwrap_or_else(|| default_mode(problem));
     if mode == VerifyMode::None {
         return Ok(None);
     }
     if let Some(expected) = &case.expected {
-        return Ok(compare(
-            &output.out,
-            expected,
-            &case.tolerance,
-            "expected_out",
-        ));
+        return Ok(compare(out, expected, &case.tolerance, "expected_out"));
     }
     let activation = ActivationOptions::default();
     if mode == VerifyMode::Full {
         let want = reference::run(problem, &case.inputs, activation).out;
-        return Ok(compare(&output.out, &want, &Tolerance::EXACT, "the oracle"));
+        return Ok(compare(out, &want, &Tolerance::EXACT, "the oracle"));
     }
     let chosen = sample::choose(problem, SAMPLE_TOKENS, args.data.seed());
     let want = sample::run(problem, &case.inputs, &chosen, activation)?;
-    let got = sample::take(problem, &output.out, &chosen);
-    Ok(compare(
-        &got,
-        &want,
-        &Tolerance::EXACT,
-        "the oracle, a sample of tokens",
-    ))
+    let got = sample::take(problem, out, &chosen);
+    let against = "the oracle, a sample of tokens";
+    Ok(compare(&got, &want, &Tolerance::EXACT, against))
+}
+
+fn default_mode(problem: &Problem) -> VerifyMode {
+    let routes = (0..problem.num_ranks()).map(|rank| u64::from(problem.num_routes(rank)));
+    if report::operations(problem, routes.sum()) <= FULL_VERIFY_OPERATIONS {
+        VerifyMode::Full
+    } else {
+        VerifyMode::Sample
+    }
 }

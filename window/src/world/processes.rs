@@ -50,7 +50,7 @@ impl RankCommand {
 
 impl World {
     /// Runs `command` once for each rank and returns the bytes that each child finished with
-    /// ([`super::Member::finish`]).
+    /// ([`super::Joined::finish`]).
     ///
     /// # Errors
     /// [`WorldError`] names the first rank that failed, was killed, or ended without a result.

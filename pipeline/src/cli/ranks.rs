@@ -1,0 +1,236 @@
+//! Runs the ranks of a world, as threads or as processes, and gathers what they measured.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
+use megamoe_pipeline::rank::{self, RankOutput};
+use megamoe_swiglu::reference::ActivationOptions;
+use megamoe_window::world::{BoxError, Joined, RankCommand};
+use megamoe_window::{Window, WindowLayout, World};
+use moe_core::{Problem, RankInputs, StageKind};
+use serde::{Deserialize, Serialize};
+
+use super::{CliError, data};
+
+/// How ranks run.
+#[derive(Args, Clone, Debug)]
+pub(super) struct WorldArgs {
+    /// What a rank is.
+    #[arg(long, value_enum, default_value_t = RankKind::Threads)]
+    pub(super) ranks: RankKind,
+    /// Seconds that a rank waits for a peer before it gives up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = positive)]
+    deadline: f64,
+    /// Bytes of a rank's window, where they are fixed; HCCL_BUFFSIZE (in MB) says the same.
+    #[arg(long, value_name = "BYTES")]
+    window_bytes: Option<u64>,
+    /// Launches that are timed.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Launches before those.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    warmup: u32,
+}
+
+/// What a rank is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum RankKind {
+    /// A thread of this process.
+    Threads,
+    /// A process of its own.
+    Processes,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1e6 => Ok(value),
+        _ => Err("must be a number of seconds from above 0 to 1000000".to_owned()),
+    }
+}
+
+/// Bytes that HCCL_BUFFSIZE grants to a window.
+fn hccl_window_bytes() -> Result<Option<u64>, CliError> {
+    const NAME: &str = "HCCL_BUFFSIZE";
+    let Some(value) = std::env::var_os(NAME) else {
+        return Ok(None);
+    };
+    let value = value.to_string_lossy();
+    match value
+        .parse::<u64>()
+        .ok()
+        .and_then(|mb| mb.checked_mul(1 << 20))
+    {
+        Some(bytes) => Ok(Some(bytes)),
+        None => Err(CliError::Request(format!(
+            "{NAME} is {value:?}, but must be a number of MB"
+        ))),
+    }
+}
+
+impl WorldArgs {
+    /// The world for a problem.
+    pub(super) fn world(&self, problem: &Problem) -> Result<World, CliError> {
+        let layout = WindowLayout::new(problem)?;
+        let fixed = match self.window_bytes {
+            Some(bytes) => Some(bytes),
+            None => hccl_window_bytes()?,
+        };
+        if let Some(bytes) = fixed {
+            layout.check_fits(bytes)?;
+        }
+        Ok(World::new(layout).with_deadline(Duration::from_secs_f64(self.deadline)))
+    }
+
+    fn num_launches(&self) -> u32 {
+        self.warmup + self.repeat
+    }
+}
+
+/// What one rank measured and computed.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct RankRun {
+    /// Seconds of each timed launch.
+    launch_seconds: Vec<f64>,
+    /// Seconds in each stage of each timed launch, in the order of [`StageKind::ALL`].
+    stage_seconds: Vec<Vec<f64>>,
+    /// Output of the last launch.
+    #[serde(skip)]
+    out: Vec<u16>,
+}
+
+/// What all ranks did.
+#[derive(Debug)]
+pub(super) struct WorldRun {
+    /// Output of each rank.
+    pub(super) out: Vec<Vec<u16>>,
+    /// Seconds of each timed launch, of its slowest rank.
+    pub(super) launch_seconds: Vec<f64>,
+    /// Seconds in each stage: mean over ranks and timed launches.
+    pub(super) stage_seconds: Vec<(&'static str, f64)>,
+}
+
+impl WorldRun {
+    fn gather(ranks: Vec<RankRun>) -> Self {
+        let num_launches = ranks.first().map_or(0, |rank| rank.launch_seconds.len());
+        let slowest = |launch: usize| {
+            let seconds = ranks.iter().map(|rank| rank.launch_seconds[launch]);
+            seconds.fold(0.0, f64::max)
+        };
+        let mean = |(place, kind): (usize, StageKind)| {
+            let launches = ranks.iter().flat_map(|rank| &rank.stage_seconds);
+            let (count, sum) = launches.fold((0u32, 0.0), |(count, sum), stages| {
+                (count + 1, sum + stages.get(place).copied().unwrap_or(0.0))
+            });
+            (kind.name(), sum / f64::from(count.max(1)))
+        };
+        Self {
+            launch_seconds: (0..num_launches).map(slowest).collect(),
+            stage_seconds: StageKind::ALL.into_iter().enumerate().map(mean).collect(),
+            out: ranks.into_iter().map(|rank| rank.out).collect(),
+        }
+    }
+}
+
+/// Runs every launch of one rank.
+fn run_rank(
+    args: &WorldArgs,
+    problem: &Problem,
+    window: &mut Window,
+    inputs: &RankInputs,
+    launched: &dyn Fn(),
+) -> Result<RankRun, BoxError> {
+    let interrupted: &AtomicBool = &super::run::interrupt_flag();
+    let mut run = RankRun::default();
+    for number in 0..args.num_launches() {
+        if interrupted.load(Ordering::Relaxed) {
+            return Err("interrupted".into());
+        }
+        window.barrier()?;
+        let start = Instant::now();
+        let RankOutput { out, stage_times } =
+            rank::launch(problem, window, inputs, ActivationOptions::default())?;
+        if number >= args.warmup {
+            run.launch_seconds.push(start.elapsed().as_secs_f64());
+            let seconds = stage_times.iter().map(|(_, time)| time.as_secs_f64());
+            run.stage_seconds.push(seconds.collect());
+        }
+        run.out = out;
+        launched();
+    }
+    Ok(run)
+}
+
+/// Runs all ranks; `inputs` holds one entry for each.
+pub(super) fn run_all(
+    args: &WorldArgs,
+    problem: &Problem,
+    inputs: &[RankInputs],
+) -> Result<WorldRun, CliError> {
+    let world = args.world(problem)?;
+    let runs = match args.ranks {
+        RankKind::Threads => {
+            let bar = data::progress_bar(args.num_launches().into(), "running");
+            let runs = world.run_threads(|window| {
+                let rank = window.rank();
+                let launched = || {
+                    if rank == 0 {
+                        bar.inc(1)
+                    }
+                };
+                run_rank(args, problem, window, &inputs[rank as usize], &launched)
+            });
+            bar.finish_and_clear();
+            runs.map_err(CliError::of_world)?
+        }
+        RankKind::Processes => {
+            let bar = ProgressBar::new_spinner().with_message("running ranks as processes");
+            bar.enable_steady_tick(Duration::from_millis(200));
+            let results = world.run_processes(&RankCommand::this()?);
+            bar.finish_and_clear();
+            let results = results.map_err(CliError::of_world)?;
+            results
+                .iter()
+                .map(|bytes| decode(bytes))
+                .collect::<Result<_, _>>()?
+        }
+    };
+    Ok(WorldRun::gather(runs))
+}
+
+/// The work of a rank that another process started: all its launches, on its own inputs.
+pub(super) fn run_joined(
+    args: &WorldArgs,
+    problem: &Problem,
+    joined: &mut Joined,
+    inputs: &RankInputs,
+) -> Result<RankRun, BoxError> {
+    run_rank(args, problem, joined.window(), inputs, &|| ())
+}
+
+/// A rank's run as bytes: length of the figures, figures, output.
+pub(super) fn encode(run: &RankRun) -> Result<Vec<u8>, BoxError> {
+    let figures = serde_json::to_vec(run)?;
+    let mut bytes = (figures.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(figures);
+    bytes.extend_from_slice(bytemuck::cast_slice(&run.out));
+    Ok(bytes)
+}
+
+fn decode(bytes: &[u8]) -> Result<RankRun, CliError> {
+    let broken = || CliError::Failed("a rank's result is broken".to_owned());
+    let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(broken)?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| broken())?;
+    let (figures, out) = rest.split_at_checked(length).ok_or_else(broken)?;
+    let mut run: RankRun = serde_json::from_slice(figures).map_err(|_| broken())?;
+    run.out = bytemuck::pod_collect_to_vec(out);
+    Ok(run)
+}
+
+impl RankRun {
+    /// What a rank that reports for itself did.
+    pub(super) fn alone(self) -> WorldRun {
+        WorldRun::gather(vec![self])
+    }
+}
