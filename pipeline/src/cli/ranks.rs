@@ -176,7 +176,7 @@ pub(super) fn run_all(
                 let rank = window.rank();
                 let launched = || {
                     if rank == 0 {
-                        bar.inc(1)
+                        bar.inc(1);
                     }
                 };
                 run_rank(args, problem, window, &inputs[rank as usize], &launched)
