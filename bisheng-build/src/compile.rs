@@ -1,0 +1,208 @@
+//! Compiles kernels, and tells dependents where headers are.
+
+use std::path::{Path, PathBuf};
+
+use crate::header::{HeaderError, cpp_header};
+
+/// A build that can't go on.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// There is no C++ compiler.
+    #[error(
+        "no C++ compiler: {reason}. Install one (on Debian: apt-get install g++), or name it in CXX"
+    )]
+    NoCompiler {
+        /// What was tried.
+        reason: String,
+    },
+    /// Device code does not compile.
+    #[error("{crate_name}: {source}")]
+    Compile {
+        /// Whose code.
+        crate_name: String,
+        /// The compiler's words.
+        source: cc::Error,
+    },
+    /// A declaration has no C++ counterpart.
+    #[error("{}: {source}", path.display())]
+    Header {
+        /// The Rust source.
+        path: PathBuf,
+        /// What is wrong.
+        source: HeaderError,
+    },
+    /// A file can't be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl BuildError {
+    /// Ends the build script with a message that cargo shows.
+    pub fn exit(&self) -> ! {
+        let text = self.to_string();
+        for line in text.lines() {
+            println!("cargo::error={line}");
+        }
+        std::process::exit(1)
+    }
+}
+
+fn manifest_dir() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| ".".into(), PathBuf::from)
+}
+
+fn generated_dir() -> PathBuf {
+    std::env::var_os("OUT_DIR").map_or_else(|| ".".into(), |dir| PathBuf::from(dir).join("include"))
+}
+
+/// Headers that a crate gives to its own device code and to that of its dependents.
+#[derive(Debug, Default)]
+pub struct Headers {
+    generated: Vec<(String, Vec<PathBuf>)>,
+}
+
+impl Headers {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Writes the header `name` (as it is included) from Rust sources of this crate.
+    #[must_use]
+    pub fn generate(mut self, name: &str, sources: &[&str]) -> Self {
+        let sources = sources.iter().map(|source| manifest_dir().join(source));
+        self.generated.push((name.to_owned(), sources.collect()));
+        self
+    }
+
+    /// Writes the headers and exports the folders to dependents: the generated ones, and each of
+    /// `folders` of this crate.
+    ///
+    /// # Errors
+    /// [`BuildError`] names the file.
+    pub fn export(&self, folders: &[&str]) -> Result<(), BuildError> {
+        for (name, sources) in &self.generated {
+            write_header(&generated_dir().join(name), sources)?;
+        }
+        let mut all = vec![generated_dir()];
+        for folder in folders {
+            let path = manifest_dir().join(folder);
+            println!("cargo::rerun-if-changed={}", path.display());
+            all.push(path);
+        }
+        let all = std::env::join_paths(all).unwrap_or_default();
+        println!("cargo::metadata=include={}", all.to_string_lossy());
+        Ok(())
+    }
+}
+
+fn write_header(path: &Path, sources: &[PathBuf]) -> Result<(), BuildError> {
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| BuildError::Io { path, source }
+    };
+    let mut texts = Vec::new();
+    for source in sources {
+        println!("cargo::rerun-if-changed={}", source.display());
+        texts.push(std::fs::read_to_string(source).map_err(io(source))?);
+    }
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let text = cpp_header(&texts).map_err(|source| BuildError::Header {
+        path: sources.last().cloned().unwrap_or_default(),
+        source,
+    })?;
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(io(parent))?;
+    }
+    std::fs::write(path, text).map_err(io(path))
+}
+
+/// The device code of a crate, compiled for the host.
+#[derive(Debug)]
+pub struct Kernels {
+    files: Vec<PathBuf>,
+}
+
+impl Kernels {
+    /// Every `.cpp` file of a folder of this crate.
+    ///
+    /// # Errors
+    /// [`BuildError::Io`] when the folder can't be read.
+    pub fn in_folder(folder: &str) -> Result<Self, BuildError> {
+        let folder = manifest_dir().join(folder);
+        println!("cargo::rerun-if-changed={}", folder.display());
+        let entries = std::fs::read_dir(&folder).map_err(|source| BuildError::Io {
+            path: folder.clone(),
+            source,
+        })?;
+        let mut files: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|extension| extension == "cpp"))
+            .collect();
+        files.sort();
+        Ok(Self { files })
+    }
+
+    /// Compiles and links them. Headers are looked for in this crate's `kernel/`, in what it generated, and
+    /// in what its dependencies export.
+    ///
+    /// # Errors
+    /// [`BuildError`] with the compiler's words, or the package to install where there is none.
+    pub fn compile(&self) -> Result<(), BuildError> {
+        let crate_name = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
+        let mut build = cc::Build::new();
+        build
+            .cpp(true)
+            .std("c++17")
+            .opt_level(3)
+            .warnings(true)
+            .extra_warnings(true)
+            .warnings_into_errors(true)
+            // Two roundings must stay two: the NPU's vector unit does not fuse them either.
+            .flag("-ffp-contract=off")
+            // An on-chip pointer is retyped freely, as the NPU's compiler allows.
+            .flag("-fno-strict-aliasing")
+            .flag_if_supported("-fno-plt")
+            .include(manifest_dir().join("kernel"))
+            .include(generated_dir())
+            .files(&self.files);
+        for folder in exported_folders() {
+            build.include(folder);
+        }
+        println!("cargo::rerun-if-env-changed=CXX");
+        let compiler = build
+            .try_get_compiler()
+            .map_err(|error| BuildError::NoCompiler {
+                reason: error.to_string(),
+            })?;
+        let probe = compiler.to_command().arg("--version").output();
+        if let Err(error) = probe {
+            let path = compiler.path().display();
+            let reason = format!("{path} can't be run ({error})");
+            return Err(BuildError::NoCompiler { reason });
+        }
+        let library = format!("{}_kernels", crate_name.replace('-', "_"));
+        build
+            .try_compile(&library)
+            .map_err(|source| BuildError::Compile { crate_name, source })
+    }
+}
+
+/// Folders that direct dependencies with device code exported.
+fn exported_folders() -> Vec<PathBuf> {
+    let exported = std::env::vars_os().filter(|(name, _)| {
+        let name = name.to_string_lossy();
+        name.starts_with("DEP_") && name.ends_with("_INCLUDE")
+    });
+    let mut folders: Vec<PathBuf> = exported
+        .flat_map(|(_, value)| std::env::split_paths(&value).collect::<Vec<_>>())
+        .collect();
+    folders.sort();
+    folders
+}

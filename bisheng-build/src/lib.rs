@@ -1,0 +1,16 @@
+//! What a crate's `build.rs` needs so that its device code and its Rust agree.
+//!
+//! * [`Headers`] writes C++ headers from Rust sources: `#[repr(C)]` structs, fieldless `#[repr(u8)]`
+//!   enums and integer constants are declared once, in Rust.
+//! * [`Kernels`] compiles a crate's `kernel/` folder with the host's C++ compiler and links it.
+//!
+//! A crate with device code names itself in `links`; the folders of its headers reach the build scripts
+//! of the crates that depend on it through cargo.
+#![deny(missing_docs)]
+
+mod compile;
+mod header;
+mod parse;
+
+pub use compile::{BuildError, Headers, Kernels};
+pub use header::{HeaderError, cpp_header};

@@ -1,0 +1,106 @@
+//! Kernels that show and test the virtual device.
+//!
+//! | kernel | shows |
+//! |---|---|
+//! | [`VECTOR`], [`CONVERT`], [`SORT`], [`MATMUL`] | one instruction at a time, for conformance tests |
+//! | [`GEMM_SCALE`] | a matrix core that hands tiles to vector cores through signals |
+//! | [`EMPTY`] | what a launch costs |
+//! | [`DEADLOCK`], [`OUT_OF_BOUNDS`], [`UNSET_FLAG`], [`LEFT_FLAG`] | faults, and what the device says to them |
+//! | [`WHO`], [`CROSS_FLAGS`], [`BARRIERS`] | roles and synchronisation |
+#![deny(missing_docs)]
+
+mod args;
+
+use bytemuck::Pod;
+use megamoe_device::{Buffer, Device, DeviceError, Kernel, KernelCores};
+use moe_core::Gm;
+
+pub use args::{ConformanceArgs, GemmArgs};
+
+macro_rules! kernels {
+    ($($(#[$doc:meta])* $name:ident = $symbol:ident on $cores:ident;)*) => {
+        unsafe extern "C" {
+            $(fn $symbol(args: *mut u8);)*
+        }
+        $($(#[$doc])* pub const $name: Kernel = Kernel {
+            name: stringify!($symbol),
+            cores: KernelCores::$cores,
+            entry: $symbol,
+        };)*
+    };
+}
+
+kernels! {
+    /// Elementwise instructions and row maximum.
+    VECTOR = example_vector on Aiv;
+    /// `TCVT`.
+    CONVERT = example_convert on Aiv;
+    /// `TSORT32`, `TMRGSORT`, `TGATHER`.
+    SORT = example_sort on Aiv;
+    /// One tile through L1, L0 and the fixpipe.
+    MATMUL = example_matmul on Aic;
+    /// Matmul on matrix cores, row scaling on vector cores.
+    GEMM_SCALE = example_gemm_scale on Mix;
+    /// Nothing.
+    EMPTY = example_empty on Mix;
+    /// Vector cores wait for a signal that nobody gives.
+    DEADLOCK = example_deadlock on Aiv;
+    /// A tile past the end of UB.
+    OUT_OF_BOUNDS = example_out_of_bounds on Aiv;
+    /// A wait for a flag that was never set.
+    UNSET_FLAG = example_unset_flag on Aiv;
+    /// A flag that nobody waits for.
+    LEFT_FLAG = example_left_flag on Aiv;
+    /// Every core writes who it is.
+    WHO = example_who on Mix;
+    /// Cores of a physical core take turns by cross-core flags.
+    CROSS_FLAGS = example_cross_flags on Mix;
+    /// Rounds of barriers.
+    BARRIERS = example_barriers on Mix;
+}
+
+/// Global memory that holds `values`.
+///
+/// # Errors
+/// As [`Device::alloc`].
+pub fn upload<T: Pod>(device: &dyn Device, values: &[T]) -> Result<Box<dyn Buffer>, DeviceError> {
+    let bytes: &[u8] = bytemuck::cast_slice(values);
+    let mut buffer = device.alloc(bytes.len() as u64)?;
+    buffer.write(0, bytes)?;
+    Ok(buffer)
+}
+
+/// The first `len` values of a buffer.
+///
+/// # Errors
+/// As [`Buffer::read`].
+pub fn download<T: Pod>(buffer: &dyn Buffer, len: usize) -> Result<Vec<T>, DeviceError> {
+    let mut values = vec![T::zeroed(); len];
+    buffer.read(0, bytemuck::cast_slice_mut(&mut values))?;
+    Ok(values)
+}
+
+/// A buffer's memory as a view of a kernel.
+#[must_use]
+pub fn view<T>(buffer: &dyn Buffer) -> Gm<T> {
+    Gm::at(buffer.address())
+}
+
+/// Runs a kernel and waits for it. `args` is copied to global memory first.
+///
+/// # Safety
+/// The kernel takes `args`, and the buffers that it refers to are large enough for it.
+///
+/// # Errors
+/// As [`Device::launch`] and [`Device::synchronize`].
+pub unsafe fn run<T: Pod>(
+    device: &dyn Device,
+    kernel: &Kernel,
+    num_blocks: u32,
+    args: &T,
+) -> Result<(), DeviceError> {
+    let args = upload(device, std::slice::from_ref(args))?;
+    // SAFETY: as the caller promises; the arguments live until the launch has ended.
+    unsafe { device.launch(kernel, num_blocks, args.address())? };
+    device.synchronize()
+}

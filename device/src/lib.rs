@@ -1,0 +1,25 @@
+//! Where kernels run.
+//!
+//! A kernel is C++ on the PTO tile API. The headers in `include/` implement that API for the host: thin
+//! types, whose instructions call this crate. The **virtual device** runs a kernel once on every logical
+//! core; cores are coroutines on few threads, with on-chip memories of their own.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`device`] | the [`Device`] trait, kernels, errors |
+//! | [`virtual_device`] | the device that runs on the host |
+//! | [`compute`] | its arithmetic, in portable Rust and with vector units |
+//!
+//! `docs/pto-host.md` lists every instruction, what it means here and where it is tested.
+#![deny(missing_docs)]
+
+mod abi;
+pub mod compute;
+pub mod device;
+mod runtime;
+pub mod virtual_device;
+
+pub use abi::types::Round;
+pub use device::{Buffer, Device, DeviceError, Kernel, KernelCores, KernelEntry};
+pub use runtime::executor::{Executor, ExecutorOptions};
+pub use virtual_device::VirtualDevice;

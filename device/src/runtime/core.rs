@@ -1,0 +1,223 @@
+//! A logical core: who it is, its memories, its flags, and how it pauses.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use corosensei::Yielder;
+use moe_core::rng::Rng;
+
+use super::launch::LaunchState;
+use super::memory::{CoreKind, CoreMemory, MemoryPlan};
+use crate::abi::types::{Compare, CoreInfo, Memory};
+
+/// Pipes of a core; flags order two of them.
+pub(crate) const NUM_PIPES: usize = 8;
+/// Flags of a pair of pipes.
+pub(crate) const NUM_EVENTS: usize = 8;
+
+/// A word that a core waits for.
+#[derive(Clone, Debug)]
+pub(crate) struct Wait {
+    pub(crate) word: *const AtomicI32,
+    pub(crate) compare: Compare,
+    pub(crate) want: i32,
+    pub(crate) what: &'static str,
+}
+
+impl Wait {
+    pub(crate) fn seen(&self) -> i32 {
+        // SAFETY: the word belongs to the launch, or to global memory that outlives it: whoever
+        // launches keeps both alive until the launch has ended.
+        unsafe { (*self.word).load(Ordering::Acquire) }
+    }
+
+    pub(crate) fn holds(&self) -> bool {
+        let (seen, want) = (self.seen(), self.want);
+        match self.compare {
+            Compare::Eq => seen == want,
+            Compare::Ne => seen != want,
+            Compare::Gt => seen > want,
+            Compare::Ge => seen >= want,
+            Compare::Lt => seen < want,
+            Compare::Le => seen <= want,
+        }
+    }
+}
+
+/// Why a core gives the processor away.
+pub(crate) enum Pause {
+    /// Others may run first.
+    Yield,
+    /// It can't go on before the word has the value.
+    Wait(Wait),
+    /// It can't go on at all; the launch knows why.
+    Failed,
+}
+
+/// A logical core.
+pub(crate) struct Core {
+    pub(crate) info: CoreInfo,
+    pub(crate) kind: CoreKind,
+    pub(crate) launch: Arc<LaunchState>,
+    pub(crate) memory: CoreMemory,
+    plan: Arc<MemoryPlan>,
+    flags: [[[u8; NUM_EVENTS]; NUM_PIPES]; NUM_PIPES],
+    /// Row sums of left operands, which the matrix unit needs beside them: one per 32 bytes of L0A.
+    pub(crate) left_sums: Vec<i32>,
+    /// In explored schedules: decides where the core pauses of its own accord.
+    preempt: Option<Rng>,
+    yielder: Cell<Option<NonNull<Yielder<(), Pause>>>>,
+}
+
+thread_local! {
+    /// The core that runs on this thread.
+    static CURRENT: Cell<*mut Core> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+impl Core {
+    pub(crate) fn new(
+        info: CoreInfo,
+        kind: CoreKind,
+        launch: Arc<LaunchState>,
+        memory: CoreMemory,
+        preempt: Option<Rng>,
+    ) -> Self {
+        let plan = launch.memory_plan(kind);
+        Self {
+            info,
+            kind,
+            memory,
+            flags: [[[0; NUM_EVENTS]; NUM_PIPES]; NUM_PIPES],
+            left_sums: vec![0; plan.size(Memory::L0a) / 32],
+            plan,
+            launch,
+            preempt,
+            yielder: Cell::new(None),
+        }
+    }
+
+    /// Name in reports.
+    pub(crate) fn name(&self) -> String {
+        let CoreInfo {
+            block_idx,
+            subblock_idx,
+            ..
+        } = self.info;
+        match self.kind {
+            CoreKind::Aic => format!("AIC {block_idx}"),
+            CoreKind::Aiv => format!("AIV {block_idx}.{subblock_idx}"),
+        }
+    }
+
+    /// Makes this the core of the running thread, for as long as it runs.
+    pub(crate) fn enter(&mut self) {
+        CURRENT.set(self);
+    }
+
+    /// The core that calls. Kernels run on cores only, so there is one.
+    ///
+    /// # Safety
+    /// The caller is on a core's stack and drops the reference before the core pauses or calls this
+    /// again.
+    pub(crate) unsafe fn current<'a>() -> &'a mut Self {
+        let core = CURRENT.get();
+        assert!(!core.is_null(), "device code runs on a core of a launch");
+        // SAFETY: set by `enter` on this thread before the core was resumed; the executor touches a
+        // core only while it is paused.
+        unsafe { &mut *core }
+    }
+
+    pub(crate) fn set_yielder(&self, yielder: &Yielder<(), Pause>) {
+        self.yielder.set(Some(NonNull::from(yielder)));
+    }
+
+    fn pause(&self, pause: Pause) {
+        let yielder = self.yielder.get().expect("a running core has a yielder");
+        // SAFETY: it lives on the stack of this core's coroutine, at its very bottom.
+        unsafe { yielder.as_ref() }.suspend(pause);
+    }
+
+    /// In explored schedules others may run here.
+    pub(crate) fn maybe_preempt(&mut self) {
+        if self.preempt.as_mut().is_some_and(|rng| rng.below(4) == 0) {
+            self.pause(Pause::Yield);
+        }
+    }
+
+    /// Returns when the word has the value.
+    pub(crate) fn wait(&mut self, wait: Wait) {
+        self.maybe_preempt();
+        if !wait.holds() {
+            self.pause(Pause::Wait(wait));
+        }
+    }
+
+    /// Ends the launch with an error. The core never runs again.
+    pub(crate) fn fail(&self, reason: &str) -> ! {
+        self.launch.fail(format!("{}: {reason}", self.name()));
+        self.pause(Pause::Failed);
+        unreachable!("a failed core is not resumed")
+    }
+
+    /// Bytes `address .. address + len` of a memory.
+    pub(crate) fn bytes(&mut self, memory: Memory, address: usize, len: usize) -> *mut u8 {
+        let size = self.plan.size(memory);
+        if address.checked_add(len).is_none_or(|end| end > size) {
+            self.fail(&format!(
+                "bytes {address}..{} of {memory:?} are used, which has {size}",
+                address.saturating_add(len)
+            ));
+        }
+        // SAFETY: the range was checked against the memory, which lies in the mapping.
+        unsafe { self.memory.base().add(self.plan.offset(memory) + address) }
+    }
+
+    pub(crate) fn memory_size(&self, memory: Memory) -> usize {
+        self.plan.size(memory)
+    }
+
+    /// One pipe tells another that it is done.
+    pub(crate) fn set_flag(&mut self, source: usize, target: usize, event: usize) {
+        let count = &mut self.flags[source][target][event];
+        *count += 1;
+        if *count > 1 {
+            let pair = format!("{} -> {}", pipe_name(source), pipe_name(target));
+            self.fail(&format!(
+                "flag {pair} {event} is set twice without a wait between"
+            ));
+        }
+    }
+
+    /// One pipe waits for another. Instructions run in order here, so the flag has been set or never
+    /// will be.
+    pub(crate) fn wait_flag(&mut self, source: usize, target: usize, event: usize) {
+        let count = &mut self.flags[source][target][event];
+        if *count == 0 {
+            let pair = format!("{} -> {}", pipe_name(source), pipe_name(target));
+            self.fail(&format!(
+                "waits for flag {pair} {event}, which was not set before"
+            ));
+        }
+        *count -= 1;
+    }
+
+    /// At the end of a kernel: a flag that nobody waited for makes the next launch on a real core hang.
+    pub(crate) fn check_flags(&self) {
+        for (source, targets) in self.flags.iter().enumerate() {
+            for (target, events) in targets.iter().enumerate() {
+                if let Some(event) = events.iter().position(|&count| count > 0) {
+                    let pair = format!("{} -> {}", pipe_name(source), pipe_name(target));
+                    self.fail(&format!(
+                        "flag {pair} {event} is still set at the end of the kernel"
+                    ));
+                }
+            }
+        }
+    }
+}
+
+fn pipe_name(pipe: usize) -> &'static str {
+    ["S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX", "ALL"][pipe % NUM_PIPES]
+}

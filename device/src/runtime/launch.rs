@@ -1,0 +1,169 @@
+//! One kernel launch on all cores of a device: what its cores share, and how it ended.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use moe_core::Soc;
+
+use super::memory::{CoreKind, MemoryPlan};
+use crate::abi::types::BarrierKind;
+use crate::device::{DeviceError, KernelCores};
+
+/// Cross-core flags of a physical core.
+pub(crate) const NUM_CROSS_FLAGS: usize = 16;
+
+/// A barrier over cores of a launch: the last to arrive starts the next round.
+#[derive(Debug, Default)]
+pub(crate) struct Barrier {
+    arrived: AtomicU32,
+    round: AtomicI32,
+}
+
+impl Barrier {
+    /// The round to wait for, or `None` for the last core to arrive.
+    pub(crate) fn arrive(&self, num_cores: u32) -> Option<i32> {
+        let next = self.round.load(Ordering::Acquire).wrapping_add(1);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 < num_cores {
+            return Some(next);
+        }
+        self.arrived.store(0, Ordering::Relaxed);
+        self.round.store(next, Ordering::Release);
+        None
+    }
+
+    pub(crate) fn word(&self) -> *const AtomicI32 {
+        &raw const self.round
+    }
+}
+
+/// Cross-core flags of one physical core: sets from the matrix core and from each vector core, and what
+/// each core has taken, so that a wait is for a count that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct CrossFlag {
+    /// Sets by the matrix core.
+    pub(crate) from_aic: AtomicI32,
+    /// Sets by each vector core.
+    pub(crate) from_aiv: [AtomicI32; 2],
+    /// Waits of the matrix core, and of each vector core.
+    pub(crate) taken: [AtomicI32; 3],
+}
+
+/// What the cores of a launch share.
+#[derive(Debug)]
+pub(crate) struct LaunchState {
+    pub(crate) kernel: String,
+    pub(crate) rank: u32,
+    pub(crate) num_blocks: u32,
+    pub(crate) cores: KernelCores,
+    pub(crate) barriers: [Barrier; 3],
+    cross_flags: Vec<[CrossFlag; NUM_CROSS_FLAGS]>,
+    aic_plan: Arc<MemoryPlan>,
+    aiv_plan: Arc<MemoryPlan>,
+    failed: AtomicBool,
+    outcome: Mutex<Outcome>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Outcome {
+    error: Option<DeviceError>,
+    running_cores: usize,
+}
+
+impl LaunchState {
+    pub(crate) fn new(
+        kernel: String,
+        rank: u32,
+        num_blocks: u32,
+        cores: KernelCores,
+        soc: &Soc,
+    ) -> Self {
+        let state = Self {
+            kernel,
+            rank,
+            num_blocks,
+            cores,
+            barriers: Default::default(),
+            cross_flags: (0..num_blocks).map(|_| Default::default()).collect(),
+            aic_plan: Arc::new(MemoryPlan::new(soc, CoreKind::Aic)),
+            aiv_plan: Arc::new(MemoryPlan::new(soc, CoreKind::Aiv)),
+            failed: AtomicBool::new(false),
+            outcome: Mutex::default(),
+            ended: Condvar::new(),
+        };
+        state.outcome().running_cores = state.num_cores(BarrierKind::All) as usize;
+        state
+    }
+
+    fn outcome(&self) -> std::sync::MutexGuard<'_, Outcome> {
+        // A panic can't leave an outcome half written.
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn memory_plan(&self, kind: CoreKind) -> Arc<MemoryPlan> {
+        Arc::clone(match kind {
+            CoreKind::Aic => &self.aic_plan,
+            CoreKind::Aiv => &self.aiv_plan,
+        })
+    }
+
+    pub(crate) fn cross_flag(&self, block: u32, flag: usize) -> &CrossFlag {
+        &self.cross_flags[block as usize][flag]
+    }
+
+    /// Cores that take part in a barrier.
+    pub(crate) fn num_cores(&self, kind: BarrierKind) -> u32 {
+        let aic = if self.cores.has_aic() {
+            self.num_blocks
+        } else {
+            0
+        };
+        let aiv = self.num_blocks * self.cores.aiv_per_block();
+        match kind {
+            BarrierKind::Aic => aic,
+            BarrierKind::Aiv => aiv,
+            BarrierKind::All => aic + aiv,
+        }
+    }
+
+    /// Records why the launch can't end well; the first reason stands.
+    pub(crate) fn fail(&self, reason: String) {
+        self.fail_with(DeviceError::Kernel {
+            kernel: self.kernel.clone(),
+            rank: self.rank,
+            reason,
+        });
+    }
+
+    pub(crate) fn fail_with(&self, error: DeviceError) {
+        self.outcome().error.get_or_insert(error);
+        self.failed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// One core will never run again; whether it was the last.
+    pub(crate) fn core_ended(&self) -> bool {
+        let mut outcome = self.outcome();
+        outcome.running_cores -= 1;
+        let last = outcome.running_cores == 0;
+        if last {
+            self.ended.notify_all();
+        }
+        last
+    }
+
+    /// Blocks until every core has ended.
+    pub(crate) fn wait(&self) -> Result<(), DeviceError> {
+        let mut outcome = self.outcome();
+        while outcome.running_cores > 0 {
+            outcome = self
+                .ended
+                .wait(outcome)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        outcome.error.clone().map_or(Ok(()), Err)
+    }
+}

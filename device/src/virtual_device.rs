@@ -1,0 +1,169 @@
+//! The virtual Ascend: a device whose cores are coroutines of this process.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use memmap2::MmapMut;
+use moe_core::Soc;
+
+use crate::device::{Buffer, Device, DeviceError, Kernel};
+use crate::runtime::executor::{Executor, PeerFailure, Submission};
+use crate::runtime::launch::LaunchState;
+
+/// A device of a rank, on an executor that it may share with the devices of other ranks.
+pub struct VirtualDevice {
+    soc: Soc,
+    rank: u32,
+    executor: Arc<Executor>,
+    peer_failure: Option<PeerFailure>,
+    launches: Mutex<Vec<Arc<LaunchState>>>,
+}
+
+impl std::fmt::Debug for VirtualDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VirtualDevice")
+            .field("soc", &self.soc.name)
+            .field("rank", &self.rank)
+            .finish_non_exhaustive()
+    }
+}
+
+impl VirtualDevice {
+    /// The device of `rank`. A SoC with 0 matrix cores gets as many as the machine has processors.
+    #[must_use]
+    pub fn new(mut soc: Soc, rank: u32, executor: Arc<Executor>) -> Self {
+        if soc.num_aic == 0 {
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            soc.num_aic = u32::try_from(processors).unwrap_or(u32::MAX);
+        }
+        Self {
+            soc,
+            rank,
+            executor,
+            peer_failure: None,
+            launches: Mutex::default(),
+        }
+    }
+
+    /// Asked while cores wait: why it is in vain, if it is. A window's failure, for example.
+    #[must_use]
+    pub fn with_peer_failure(
+        mut self,
+        failure: impl Fn() -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.peer_failure = Some(Arc::new(failure));
+        self
+    }
+
+    fn end_launches(&self) -> Result<(), DeviceError> {
+        let mut launches = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
+        let results: Vec<_> = launches.drain(..).map(|launch| launch.wait()).collect();
+        results.into_iter().collect()
+    }
+}
+
+impl Device for VirtualDevice {
+    fn soc(&self) -> &Soc {
+        &self.soc
+    }
+
+    fn alloc(&self, bytes: u64) -> Result<Box<dyn Buffer>, DeviceError> {
+        let host = |reason: String| DeviceError::Host {
+            what: format!("{bytes} bytes of global memory"),
+            reason,
+        };
+        let len = usize::try_from(bytes).map_err(|error| host(error.to_string()))?;
+        // Pages are aligned to more than the 512 bytes promised.
+        let map = MmapMut::map_anon(len.max(1)).map_err(|error| host(error.to_string()))?;
+        Ok(Box::new(HostBuffer { map, len }))
+    }
+
+    unsafe fn launch(
+        &self,
+        kernel: &Kernel,
+        num_blocks: u32,
+        args: u64,
+    ) -> Result<(), DeviceError> {
+        if num_blocks == 0 || num_blocks > self.soc.num_aic {
+            return Err(DeviceError::Launch {
+                kernel: kernel.name,
+                name: "number of cores",
+                value: num_blocks.into(),
+                max: self.soc.num_aic.into(),
+            });
+        }
+        // One launch after the other, as on a stream.
+        self.end_launches()?;
+        let launch = LaunchState::new(
+            kernel.name.to_owned(),
+            self.rank,
+            num_blocks,
+            kernel.cores,
+            &self.soc,
+        );
+        let launch = Arc::new(launch);
+        self.executor.submit(&Submission {
+            launch: Arc::clone(&launch),
+            entry: kernel.entry,
+            args,
+            peer_failure: self.peer_failure.clone(),
+        })?;
+        self.launches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(launch);
+        Ok(())
+    }
+
+    fn synchronize(&self) -> Result<(), DeviceError> {
+        self.end_launches()
+    }
+}
+
+impl Drop for VirtualDevice {
+    fn drop(&mut self) {
+        // Cores must not outlive what they were launched on; an error has nobody left to see it.
+        let _ = self.end_launches();
+    }
+}
+
+#[derive(Debug)]
+struct HostBuffer {
+    map: MmapMut,
+    len: usize,
+}
+
+impl HostBuffer {
+    fn range(&self, offset: u64, len: usize) -> Result<std::ops::Range<usize>, DeviceError> {
+        let end = offset.checked_add(len as u64);
+        match end {
+            Some(end) if end <= self.len as u64 => Ok(offset as usize..end as usize),
+            _ => Err(DeviceError::Range {
+                offset,
+                len: len as u64,
+                size: self.len as u64,
+            }),
+        }
+    }
+}
+
+impl Buffer for HostBuffer {
+    fn address(&self) -> u64 {
+        self.map.as_ptr() as u64
+    }
+
+    fn len(&self) -> u64 {
+        self.len as u64
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        let range = self.range(offset, bytes.len())?;
+        self.map[range].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        let range = self.range(offset, bytes.len())?;
+        bytes.copy_from_slice(&self.map[range]);
+        Ok(())
+    }
+}
