@@ -66,6 +66,14 @@ void run_vector(const ConformanceArgs &args) {
     case 16: TEXPANDS(out, scalar<T>(args)); break;
     case 17: TMOV(out, a); break;
     case 18: TADD(a, a, b); TMOV(out, a); break;  // in place
+    case 19: {  // to what is in global memory
+      set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+      wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+      auto gm_sum = matrix<T>(args.out, args);
+      TSTORE<VecTile<T>, Matrix<T>, AtomicType::AtomicAdd>(gm_sum, a);
+      TSTORE<VecTile<T>, Matrix<T>, AtomicType::AtomicAdd>(gm_sum, b);
+      return;
+    }
     default: row_result = true;
   }
   set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);

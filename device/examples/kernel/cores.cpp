@@ -18,6 +18,12 @@ extern "C" __global__ AICORE void example_out_of_bounds(__gm__ uint8_t *raw) {
   TLOAD(tile, gm);
 }
 
+extern "C" __global__ AICORE void example_misaligned(__gm__ uint8_t *) {
+  Tile<TileType::Vec, float, 1, 64> tile;
+  TASSIGN(tile, 36);
+  TEXPANDS(tile, 1.0f);
+}
+
 extern "C" __global__ AICORE void example_unset_flag(__gm__ uint8_t *) { wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID3); }
 
 extern "C" __global__ AICORE void example_left_flag(__gm__ uint8_t *) { set_flag(PIPE_V, PIPE_MTE3, EVENT_ID1); }
@@ -69,5 +75,18 @@ extern "C" __global__ AICORE void example_barriers(__gm__ uint8_t *raw) {
       SYNCALL<SyncCoreType::AIVOnly>();
     }
     SYNCALL<SyncCoreType::Mix>();
+  }
+}
+
+// Every core writes its number behind those of the cores that came before it, three times. Word 0 counts. The order
+// is the schedule's: nothing pauses between reading the count and writing it.
+extern "C" __global__ AICORE void example_order(__gm__ uint8_t *raw) {
+  auto *words = reinterpret_cast<__gm__ int32_t *>(raw);
+  comm::Signal signal(words);
+  for (int round = 0; round < 3; ++round) {
+    const int32_t place = words[0];
+    words[0] = place + 1;
+    words[1 + place] = static_cast<int32_t>(2 * get_block_idx() + get_subblockid());
+    comm::TTEST(signal, 0, comm::WaitCmp::EQ);  // others may run here
   }
 }

@@ -5,8 +5,8 @@
 //! | [`VECTOR`], [`CONVERT`], [`SORT`], [`MATMUL`] | one instruction at a time, for conformance tests |
 //! | [`GEMM_SCALE`] | a matrix core that hands tiles to vector cores through signals |
 //! | [`EMPTY`] | what a launch costs |
-//! | [`DEADLOCK`], [`OUT_OF_BOUNDS`], [`UNSET_FLAG`], [`LEFT_FLAG`] | faults, and what the device says to them |
-//! | [`WHO`], [`CROSS_FLAGS`], [`BARRIERS`] | roles and synchronisation |
+//! | [`DEADLOCK`], [`OUT_OF_BOUNDS`], [`MISALIGNED`], [`UNSET_FLAG`], [`LEFT_FLAG`] | faults, and what the device says to them |
+//! | [`WHO`], [`CROSS_FLAGS`], [`BARRIERS`], [`ORDER`] | roles and synchronisation |
 #![deny(missing_docs)]
 
 mod args;
@@ -47,6 +47,8 @@ kernels! {
     DEADLOCK = example_deadlock on Aiv;
     /// A tile past the end of UB.
     OUT_OF_BOUNDS = example_out_of_bounds on Aiv;
+    /// A tile at an address that is no multiple of 32.
+    MISALIGNED = example_misaligned on Aiv;
     /// A wait for a flag that was never set.
     UNSET_FLAG = example_unset_flag on Aiv;
     /// A flag that nobody waits for.
@@ -55,6 +57,8 @@ kernels! {
     WHO = example_who on Mix;
     /// Cores of a physical core take turns by cross-core flags.
     CROSS_FLAGS = example_cross_flags on Mix;
+    /// Cores write their numbers in the order of the schedule. For one worker.
+    ORDER = example_order on Aiv;
     /// Rounds of barriers.
     BARRIERS = example_barriers on Mix;
 }

@@ -283,7 +283,7 @@ fn row_maximum() {
         }
         let case = Case {
             kernel: VECTOR,
-            op: 19,
+            op: 20,
             dtype: 0,
             scalar: 0,
             mode: 0,
@@ -332,5 +332,46 @@ fn every_region_moves_exactly() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn stores_add_to_what_is_there() {
+    let device = device();
+    let (rows, cols) = (5, 33);
+    let case = |dtype| Case {
+        kernel: VECTOR,
+        op: 19,
+        dtype,
+        scalar: 0,
+        mode: 0,
+        rows,
+        cols,
+    };
+    let mut rng = Rng::new(3);
+    let (a, b) = (operands(&[], || rng.normal_f32()), floats(20));
+    let out = case(0).run(&device, &a, &b, 0.25f32).unwrap();
+    for (i, &got) in out.iter().enumerate() {
+        let want = if case(0).contains(i) {
+            0.25 + a[i] + b[i]
+        } else {
+            0.25
+        };
+        assert!(same(got, want), "element {i}: {got} not {want}");
+    }
+    let ints: Vec<i32> = a.iter().map(|v| (v * 1e9) as i32).collect();
+    let out = case(1).run(&device, &ints, &ints, i32::MAX).unwrap();
+    for (i, &got) in out.iter().enumerate() {
+        let sum = i32::MAX.wrapping_add(ints[i]).wrapping_add(ints[i]);
+        assert_eq!(got, if case(1).contains(i) { sum } else { i32::MAX });
+    }
+    let halves: Vec<u16> = a.iter().map(|&v| f16::from_f32(v).to_bits()).collect();
+    let one = f16::ONE.to_bits();
+    let out = case(3).run(&device, &halves, &halves, one).unwrap();
+    for (i, &got) in out.iter().enumerate() {
+        let value = f16::from_bits(halves[i]).to_f32();
+        let once = f16::from_f32(1.0 + value).to_f32();
+        let twice = f16::from_f32(once + value).to_bits();
+        assert_eq!(got, if case(3).contains(i) { twice } else { one });
     }
 }

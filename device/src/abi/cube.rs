@@ -61,7 +61,7 @@ unsafe extern "C" fn megamoe_dev_extract(target: &TileView, source: &TileView, r
             );
             // SAFETY: as above.
             unsafe {
-                matmul::pack_right(Level::detect(), to, from.add(first), column_stride, sizes)
+                matmul::pack_right(Level::detect(), to, from.add(first), column_stride, sizes);
             }
         }
         memory => core.fail(&format!("TEXTRACT to {memory:?} is not supported")),

@@ -59,7 +59,7 @@ pub unsafe fn pack_left(
                     unsafe {
                         panel
                             .add((piece * 8 + step) * height + row)
-                            .write_unaligned(word)
+                            .write_unaligned(word);
                     };
                 }
             }
@@ -218,6 +218,11 @@ pub unsafe fn multiply(
                 Level::Avx512 if width == BLOCK_COLS => unsafe {
                     vnni::panel(product, height, panel, block, sums, c);
                 },
+                // SAFETY: the processor has the level; the sizes are as above.
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx2 => unsafe {
+                    avx2_panel(product, (height, width), panel, block, sums, c);
+                },
                 // SAFETY: the sizes are as above.
                 _ => unsafe { portable_panel(product, (height, width), panel, block, sums, c) },
             }
@@ -226,7 +231,24 @@ pub unsafe fn multiply(
 }
 
 /// # Safety
+/// As for [`multiply`], for one panel and one block; the processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn avx2_panel(
+    product: &Product,
+    sizes: (usize, usize),
+    panel: *const u8,
+    block: *const u8,
+    sums: &[i32],
+    c: *mut i32,
+) {
+    // SAFETY: as the caller promises.
+    unsafe { portable_panel(product, sizes, panel, block, sums, c) }
+}
+
+/// # Safety
 /// As for [`multiply`], for one panel and one block.
+#[inline(always)]
 unsafe fn portable_panel(
     product: &Product,
     (height, width): (usize, usize),

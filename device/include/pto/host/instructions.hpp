@@ -199,14 +199,14 @@ RecordEvent TCVT(TileDst &dst, TileSrc &src, RoundMode mode, SaturationMode satM
   return {};
 }
 
-// Without a mode: f16 -> s8 / u8 / s16 and f32 -> s16 keep the low bits, f32 -> f16 overflows to infinity.
+// Without a mode: f16 -> s8 / u8 / s16 and f32 -> s16 keep the low bits, everything else saturates.
 template <typename TileDst, typename TileSrc>
 RecordEvent TCVT(TileDst &dst, TileSrc &src, RoundMode mode) {
   using To = typename TileDst::DType;
   using From = typename TileSrc::DType;
   constexpr bool kFromHalf = std::is_same_v<From, half> &&
                              (std::is_same_v<To, int8_t> || std::is_same_v<To, uint8_t> || std::is_same_v<To, int16_t>);
-  constexpr bool kFromFloat = std::is_same_v<From, float> && (std::is_same_v<To, int16_t> || std::is_same_v<To, half>);
+  constexpr bool kFromFloat = std::is_same_v<From, float> && std::is_same_v<To, int16_t>;
   return TCVT(dst, src, mode, kFromHalf || kFromFloat ? SaturationMode::OFF : SaturationMode::ON);
 }
 
