@@ -206,3 +206,17 @@ fn exported_folders() -> Vec<PathBuf> {
     folders.sort();
     folders
 }
+
+/// All that the build script of a stage does: the tiling's header `{name}/tiling.h` from `src/tiling.rs`,
+/// its `kernel/` compiled and exported. Ends the build with a message when that fails.
+pub fn stage(name: &str) {
+    let build = || {
+        Headers::new()
+            .generate(&format!("{name}/tiling.h"), &["src/tiling.rs"])
+            .export(&["kernel"])?;
+        Kernels::in_folder("kernel")?.compile()
+    };
+    if let Err(error) = build() {
+        error.exit();
+    }
+}

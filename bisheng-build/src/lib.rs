@@ -4,6 +4,8 @@
 //!   enums and integer constants are declared once, in Rust.
 //! * [`Kernels`] compiles a crate's `kernel/` folder with the host's C++ compiler and links it.
 //!
+//! * [`stage`] does both for a stage crate.
+//!
 //! A crate with device code names itself in `links`; the folders of its headers reach the build scripts
 //! of the crates that depend on it through cargo.
 #![deny(missing_docs)]
@@ -12,5 +14,5 @@ mod compile;
 mod header;
 mod parse;
 
-pub use compile::{BuildError, Headers, Kernels};
+pub use compile::{BuildError, Headers, Kernels, stage};
 pub use header::{HeaderError, cpp_header};

@@ -7,6 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`device`] | the [`Device`] trait, kernels, errors |
+//! | [`stage`] | stages on a device: a plan and a kernel make a launch |
 //! | [`virtual_device`] | the device that runs on the host |
 //! | [`compute`] | its arithmetic, in portable Rust and with vector units |
 //!
@@ -17,9 +18,11 @@ mod abi;
 pub mod compute;
 pub mod device;
 mod runtime;
+pub mod stage;
 pub mod virtual_device;
 
 pub use abi::types::Round;
 pub use device::{Buffer, Device, DeviceError, Kernel, KernelCores, KernelEntry};
 pub use runtime::executor::{Executor, ExecutorOptions};
+pub use stage::{PlannedStage, RunStage};
 pub use virtual_device::VirtualDevice;

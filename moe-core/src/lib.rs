@@ -8,6 +8,7 @@
 //! | [`routing`] | which experts tokens go to: checks, generators, balance |
 //! | [`rng`] | a seeded generator |
 //! | [`soc`] | what a device offers |
+//! | [`onchip`] | addresses in on-chip memories |
 //! | [`gm`] | typed addresses in global memory |
 //! | [`slot`] | the positions of the operator and the views of each |
 //! | [`exchange`] | who sends which rows where, and the one clip rule |
@@ -23,6 +24,7 @@ pub mod gm;
 pub mod inputs;
 pub mod limits;
 pub mod numerics;
+pub mod onchip;
 pub mod problem;
 pub mod rng;
 pub mod routing;
@@ -33,6 +35,7 @@ pub mod weights;
 
 pub use gm::Gm;
 pub use inputs::{InputError, InputSizes, RankInputs, RankWeights};
+pub use onchip::OnChip;
 pub use problem::{FloatType, Problem, ProblemError, ProblemSpec};
 pub use slot::{Slot, StageKind};
 pub use soc::Soc;

@@ -81,9 +81,15 @@ pub trait Stage {
     /// Name, `{stage}-{variant}`.
     fn name(&self) -> &'static str;
 
-    /// Whether it can run `problem` on `soc`, and how, in one answer.
+    /// Whether it can run `problem` on `soc` as `rank`, and how, in one answer. Ranks differ in their
+    /// number of tokens.
     ///
     /// # Errors
     /// [`PlanError`] names what does not fit, with both numbers.
-    fn plan(&self, problem: &Problem, soc: &Soc) -> Result<Plan<Self::Tiling>, PlanError>;
+    fn plan(
+        &self,
+        problem: &Problem,
+        rank: u32,
+        soc: &Soc,
+    ) -> Result<Plan<Self::Tiling>, PlanError>;
 }

@@ -12,6 +12,86 @@
 //! | `row_scale` | `[num_rows]` | f32 |
 //! | `q` | `[num_rows, intermediate]` | i8 |
 //! | `q_scale` | `[num_rows]` | f32 |
+//!
+//! | file | holds |
+//! |---|---|
+//! | `kernel/swiglu.h` | the stage on the device |
+//! | [`tiling`] | its sizes and offsets |
+//! | [`mod@reference`] | its oracle |
 #![deny(missing_docs)]
 
 pub mod reference;
+pub mod tiling;
+
+use megamoe_device::{Kernel, KernelCores, RunStage};
+use moe_core::{KernelSource, Plan, PlanError, Problem, Soc, Stage};
+
+use reference::{Activation, ActivationOptions};
+pub use tiling::SwigluTiling;
+
+unsafe extern "C" {
+    fn megamoe_swiglu_silu(args: *mut u8);
+    fn megamoe_swiglu_gelu(args: *mut u8);
+}
+
+/// The stage on vector cores; its rows are split over all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Swiglu {
+    /// Function and limit.
+    pub options: ActivationOptions,
+}
+
+impl Swiglu {
+    /// Every variant, for tests and lists.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let mut all = Vec::new();
+        for activation in [Activation::Silu, Activation::Gelu] {
+            for limit in [None, Some(7.0)] {
+                all.push(Self {
+                    options: ActivationOptions { activation, limit },
+                });
+            }
+        }
+        all
+    }
+}
+
+impl Stage for Swiglu {
+    type Slot = moe_core::slot::Swiglu;
+    type Tiling = SwigluTiling;
+    const KERNEL: KernelSource = KernelSource {
+        header: "swiglu.h",
+        class: "megamoe::Swiglu",
+    };
+
+    fn name(&self) -> &'static str {
+        match self.options.activation {
+            Activation::Silu => "swiglu-silu",
+            Activation::Gelu => "swiglu-gelu",
+        }
+    }
+
+    fn plan(
+        &self,
+        problem: &Problem,
+        _rank: u32,
+        soc: &Soc,
+    ) -> Result<Plan<SwigluTiling>, PlanError> {
+        tiling::plan(self.name(), self.options, problem, soc)
+    }
+}
+
+impl RunStage for Swiglu {
+    fn kernel(&self) -> Kernel {
+        let (name, entry): (_, megamoe_device::KernelEntry) = match self.options.activation {
+            Activation::Silu => ("megamoe_swiglu_silu", megamoe_swiglu_silu),
+            Activation::Gelu => ("megamoe_swiglu_gelu", megamoe_swiglu_gelu),
+        };
+        Kernel {
+            name,
+            cores: KernelCores::Aiv,
+            entry,
+        }
+    }
+}

@@ -26,5 +26,6 @@ pub use float::{
     round_half_away, saturate_i8,
 };
 pub use quant::{
-    QuantizedRow, combine_scale, quant_front, quant_swiglu, round_output, weighted_add,
+    EMPTY_SWIGLU_SCALE, Q_MAX, QuantizedRow, combine_scale, quant_front, quant_swiglu,
+    round_output, weighted_add,
 };

@@ -5,9 +5,9 @@ use crate::numerics::float::{
 };
 
 /// Largest int8 value that a quantised row uses.
-const Q_MAX: f32 = 127.0;
+pub const Q_MAX: f32 = 127.0;
 /// Row scale of an activated row whose values are all zero.
-const EMPTY_SWIGLU_SCALE: f32 = 1.0e-6 / 127.0;
+pub const EMPTY_SWIGLU_SCALE: f32 = 1.0e-6 / 127.0;
 
 /// int8 values of a row and what one of them is worth.
 #[derive(Clone, Debug, PartialEq)]
