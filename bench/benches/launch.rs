@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use megamoe_bench::best_time;
-use megamoe_device::{Device, Executor, ExecutorOptions, VirtualDevice};
-use megamoe_device_examples::{BARRIERS, EMPTY, upload};
+use megamoe_device::{Device, Executor, ExecutorOptions, VirtualDevice, upload};
+use megamoe_device_examples::{BARRIERS, EMPTY};
 use moe_core::Soc;
 
 fn main() {

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`device`] | the [`Device`] trait, kernels, errors |
 //! | [`stage`] | stages on a device: a plan and a kernel make a launch |
+//! | [`transfer`] | values to global memory and back |
 //! | [`virtual_device`] | the device that runs on the host |
 //! | [`compute`] | its arithmetic, in portable Rust and with vector units |
 //!
@@ -19,10 +20,12 @@ pub mod compute;
 pub mod device;
 mod runtime;
 pub mod stage;
+pub mod transfer;
 pub mod virtual_device;
 
 pub use abi::types::Round;
 pub use device::{Buffer, Device, DeviceError, Kernel, KernelCores, KernelEntry};
 pub use runtime::executor::{Executor, ExecutorOptions};
 pub use stage::{PlannedStage, RunStage};
+pub use transfer::{download, upload, view};
 pub use virtual_device::VirtualDevice;

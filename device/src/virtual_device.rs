@@ -6,7 +6,7 @@ use memmap2::MmapMut;
 use moe_core::Soc;
 
 use crate::device::{Buffer, Device, DeviceError, Kernel};
-use crate::runtime::executor::{Executor, PeerFailure, Submission};
+use crate::runtime::executor::{Executor, ExecutorOptions, PeerFailure, Submission};
 use crate::runtime::launch::LaunchState;
 
 /// A device of a rank, on an executor that it may share with the devices of other ranks.
@@ -42,6 +42,14 @@ impl VirtualDevice {
             peer_failure: None,
             launches: Mutex::default(),
         }
+    }
+
+    /// A device with an executor of its own, as rank 0.
+    ///
+    /// # Errors
+    /// As [`Executor::new`].
+    pub fn alone(soc: Soc, options: ExecutorOptions) -> Result<Self, DeviceError> {
+        Ok(Self::new(soc, 0, Arc::new(Executor::new(options)?)))
     }
 
     /// Asked while cores wait: why it is in vain, if it is. A window's failure, for example.

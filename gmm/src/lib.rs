@@ -13,7 +13,74 @@
 //! | `c` | `[num_rows, n]` | f16 |
 //!
 //! GMM1 has `k = hidden`, `n = 2 * intermediate`; GMM2 has `k = intermediate`, `n = hidden`.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `kernel/gmm.h` | the stage on the device |
+//! | [`tiling`] | its sizes and offsets |
+//! | [`packing`] | weights to and from the packed layout |
+//! | [`mod@reference`] | its oracle |
 #![deny(missing_docs)]
 
 pub mod packing;
 pub mod reference;
+pub mod tiling;
+
+use megamoe_device::{Kernel, KernelCores, RunStage};
+use moe_core::{KernelSource, Plan, PlanError, Problem, Soc, Stage};
+
+pub use tiling::{GmmOptions, GmmTiling};
+
+unsafe extern "C" {
+    fn megamoe_gmm(args: *mut u8);
+}
+
+macro_rules! stages {
+    ($($(#[$doc:meta])* $stage:ident = $name:literal, |$problem:ident| $sizes:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $stage {
+            /// Tiles and schedule.
+            pub options: GmmOptions,
+        }
+
+        impl Stage for $stage {
+            type Slot = moe_core::slot::$stage;
+            type Tiling = GmmTiling;
+            const KERNEL: KernelSource = KernelSource {
+                header: "gmm.h",
+                class: "megamoe::Gmm",
+            };
+
+            fn name(&self) -> &'static str {
+                $name
+            }
+
+            fn plan(
+                &self,
+                $problem: &Problem,
+                _rank: u32,
+                soc: &Soc,
+            ) -> Result<Plan<GmmTiling>, PlanError> {
+                tiling::plan(self.name(), &self.options, $problem, $sizes, soc)
+            }
+        }
+
+        impl RunStage for $stage {
+            fn kernel(&self) -> Kernel {
+                Kernel {
+                    name: "megamoe_gmm",
+                    cores: KernelCores::Aic,
+                    entry: megamoe_gmm,
+                }
+            }
+        }
+    )*};
+}
+
+stages! {
+    /// Rows times gate and up weights.
+    Gmm1 = "gmm1-tiled", |problem| (problem.hidden(), problem.gate_up());
+    /// Activated rows times down weights.
+    Gmm2 = "gmm2-tiled", |problem| (problem.intermediate(), problem.hidden());
+}

@@ -1,14 +1,14 @@
 //! Every variant of the kernel equals the oracle bit for bit.
 
-use std::sync::Arc;
-
 use half::f16;
-use megamoe_device::{Buffer, Device, Executor, ExecutorOptions, PlannedStage, VirtualDevice};
+use megamoe_device::{
+    Device, ExecutorOptions, PlannedStage, VirtualDevice, download, upload, view,
+};
 use megamoe_swiglu::Swiglu;
 use megamoe_swiglu::reference::swiglu;
 use moe_core::rng::Rng;
 use moe_core::slot::SwigluIo;
-use moe_core::{FloatType, Gm, Problem, ProblemSpec, Soc, Stage};
+use moe_core::{FloatType, Problem, ProblemSpec, Soc, Stage};
 use proptest::prelude::*;
 
 fn problem(intermediate: u32, experts_per_rank: u32) -> Problem {
@@ -34,22 +34,7 @@ fn device(num_aic: u32, seed: Option<u64>) -> VirtualDevice {
         poison: true,
         ..ExecutorOptions::default()
     };
-    VirtualDevice::new(soc, 0, Arc::new(Executor::new(options).unwrap()))
-}
-
-fn upload<T: bytemuck::Pod>(device: &dyn Device, values: &[T]) -> Box<dyn Buffer> {
-    let bytes: &[u8] = bytemuck::cast_slice(values);
-    let mut buffer = device.alloc(bytes.len() as u64).unwrap();
-    buffer.write(0, bytes).unwrap();
-    buffer
-}
-
-fn download<T: bytemuck::Pod>(buffer: &dyn Buffer, len: usize) -> Vec<T> {
-    let mut values = vec![T::zeroed(); len];
-    buffer
-        .read(0, bytemuck::cast_slice_mut(&mut values))
-        .unwrap();
-    values
+    VirtualDevice::alone(soc, options).unwrap()
 }
 
 /// Values of all sizes; some rows zero, tiny, huge, infinite or not a number.
@@ -101,24 +86,24 @@ fn check(
     let want = swiglu(intermediate, &h, &scale, stage.options);
     let planned = PlannedStage::new(stage, &problem, 0, device.soc()).unwrap();
     let (gm_offsets, gm_h, gm_scale) = (
-        upload(device, &offsets),
-        upload(device, &h),
-        upload(device, &scale),
+        upload(device, &offsets).unwrap(),
+        upload(device, &h).unwrap(),
+        upload(device, &scale).unwrap(),
     );
     let num_q = num_rows as usize * intermediate as usize;
-    let mut q = upload(device, &vec![0x55u8; num_q + 1]);
-    let mut q_scale = upload(device, &vec![-1.5f32; num_rows as usize + 1]);
+    let mut q = upload(device, &vec![0x55u8; num_q + 1]).unwrap();
+    let mut q_scale = upload(device, &vec![-1.5f32; num_rows as usize + 1]).unwrap();
     for launch in 0..3 {
         let io = SwigluIo {
-            expert_offset: Gm::at(gm_offsets.address()),
-            h: Gm::at(gm_h.address()),
-            row_scale: Gm::at(gm_scale.address()),
-            q: Gm::at(q.address()),
-            q_scale: Gm::at(q_scale.address()),
+            expert_offset: view(gm_offsets.as_ref()),
+            h: view(gm_h.as_ref()),
+            row_scale: view(gm_scale.as_ref()),
+            q: view(q.as_ref()),
+            q_scale: view(q_scale.as_ref()),
         };
         // SAFETY: every view has the size that the problem and the offsets say.
         unsafe { planned.run(device, &io) }.unwrap();
-        let got: Vec<i8> = download(q.as_ref(), num_q + 1);
+        let got: Vec<i8> = download(q.as_ref(), num_q + 1).unwrap();
         assert_eq!(
             got[..num_q],
             want.q,
@@ -127,7 +112,7 @@ fn check(
             stage.options
         );
         assert_eq!(got[num_q], 0x55, "written past the end");
-        let got: Vec<f32> = download(q_scale.as_ref(), num_rows as usize + 1);
+        let got: Vec<f32> = download(q_scale.as_ref(), num_rows as usize + 1).unwrap();
         for (got, want) in got.iter().zip(&want.q_scale) {
             assert!(
                 got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()),

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{device, device_with};
-use megamoe_device::{Device, DeviceError, Executor, ExecutorOptions, VirtualDevice};
+use megamoe_device::{
+    Device, DeviceError, Executor, ExecutorOptions, VirtualDevice, download, upload,
+};
 use megamoe_device_examples::{
     BARRIERS, CROSS_FLAGS, DEADLOCK, EMPTY, LEFT_FLAG, MISALIGNED, ORDER, OUT_OF_BOUNDS,
-    UNSET_FLAG, WHO, download, run, upload,
+    UNSET_FLAG, WHO, run,
 };
 use moe_core::Soc;
 

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use common::{device, device_with};
 use half::f16;
-use megamoe_device::{Device, DeviceError, Executor, ExecutorOptions, VirtualDevice};
-use megamoe_device_examples::{GEMM_SCALE, GemmArgs, MATMUL, download, run, upload, view};
+use megamoe_device::{
+    Device, DeviceError, Executor, ExecutorOptions, VirtualDevice, download, upload, view,
+};
+use megamoe_device_examples::{GEMM_SCALE, GemmArgs, MATMUL, run};
 use moe_core::rng::Rng;
 use moe_core::weights::packed_index;
 use moe_core::{Soc, numerics};

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{NO_VIEW, device};
-use megamoe_device::{Device, VirtualDevice};
-use megamoe_device_examples::{ConformanceArgs, SORT, download, run, upload, view};
+use megamoe_device::{Device, VirtualDevice, download, upload, view};
+use megamoe_device_examples::{ConformanceArgs, SORT, run};
 use moe_core::rng::Rng;
 
 /// Few different keys, so that there are ties; signed zeros and infinities among them.

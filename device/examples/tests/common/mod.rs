@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use megamoe_device::{Device, DeviceError, Executor, ExecutorOptions, Kernel, VirtualDevice};
-use megamoe_device_examples::{ConformanceArgs, download, run, upload, view};
+use megamoe_device::{
+    Device, DeviceError, Executor, ExecutorOptions, Kernel, VirtualDevice, download, upload, view,
+};
+use megamoe_device_examples::{ConformanceArgs, run};
 use moe_core::{Gm, Soc};
 
 pub(crate) const MAX_ROWS: usize = 16;

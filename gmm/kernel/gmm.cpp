@@ -1,0 +1,12 @@
+// Stand-alone entry point of the grouped matmul.
+#include "gmm.h"
+
+using namespace megamoe;
+
+extern "C" __global__ AICORE void megamoe_gmm(__gm__ uint8_t *raw) {
+  const auto args = *reinterpret_cast<__gm__ StageArgs<GmmTiling, GmmIo> *>(raw);
+  if (ASCEND_IS_AIC) {
+    Gmm<> stage(args.tiling, args.io);
+    stage(matrix_worker());
+  }
+}
