@@ -14,6 +14,69 @@
 //!
 //! A returned row has the number of the packed row that it answers. A row that the capacity dropped is
 //! not written.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `kernel/combine.h` | the stage on the device |
+//! | [`tiling`] | its sizes and offsets |
+//! | [`mod@reference`] | its oracle |
 #![deny(missing_docs)]
 
 pub mod reference;
+pub mod tiling;
+
+use megamoe_device::{Kernel, KernelCores, RunStage};
+use moe_core::{KernelSource, Plan, PlanError, Problem, Soc, Stage};
+
+pub use tiling::CombineTiling;
+
+unsafe extern "C" {
+    fn megamoe_combine(args: *mut u8);
+}
+
+macro_rules! stages {
+    ($($(#[$doc:meta])* $stage:ident = $name:literal, $block:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $stage;
+
+        impl Stage for $stage {
+            type Slot = moe_core::slot::Combine;
+            type Tiling = CombineTiling;
+            const KERNEL: KernelSource = KernelSource {
+                header: "combine.h",
+                class: "megamoe::Combine",
+            };
+
+            fn name(&self) -> &'static str {
+                $name
+            }
+
+            fn plan(
+                &self,
+                problem: &Problem,
+                _rank: u32,
+                soc: &Soc,
+            ) -> Result<Plan<CombineTiling>, PlanError> {
+                tiling::plan(self.name(), $block, problem, soc)
+            }
+        }
+
+        impl RunStage for $stage {
+            fn kernel(&self) -> Kernel {
+                Kernel {
+                    name: "megamoe_combine",
+                    cores: KernelCores::Aiv,
+                    entry: megamoe_combine,
+                }
+            }
+        }
+    )*};
+}
+
+stages! {
+    /// Whole rows: for many tokens.
+    DirectLarge = "combine-large", (1, u32::MAX);
+    /// Blocks of 16 rows and 256 columns, so that few rows occupy many cores.
+    DirectSmall = "combine-small", (16, 256);
+}

@@ -14,6 +14,58 @@
 //! | `row_scale` | `[num_rows]` | f32 |
 //!
 //! `num_rows` is at most `max_output_size`; what does not fit is dropped and counted.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `kernel/dispatch.h` | the stage on the device |
+//! | [`tiling`] | its sizes and offsets |
+//! | [`mod@reference`] | its oracle |
 #![deny(missing_docs)]
 
 pub mod reference;
+pub mod tiling;
+
+use megamoe_device::{Kernel, KernelCores, RunStage};
+use moe_core::{KernelSource, Plan, PlanError, Problem, Soc, Stage};
+
+pub use tiling::DispatchTiling;
+
+unsafe extern "C" {
+    fn megamoe_dispatch(args: *mut u8);
+}
+
+/// The stage on vector cores: rows of an expert are split over all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dispatch;
+
+impl Stage for Dispatch {
+    type Slot = moe_core::slot::Dispatch;
+    type Tiling = DispatchTiling;
+    const KERNEL: KernelSource = KernelSource {
+        header: "dispatch.h",
+        class: "megamoe::Dispatch",
+    };
+
+    fn name(&self) -> &'static str {
+        "dispatch-pull"
+    }
+
+    fn plan(
+        &self,
+        problem: &Problem,
+        _rank: u32,
+        soc: &Soc,
+    ) -> Result<Plan<DispatchTiling>, PlanError> {
+        tiling::plan(self.name(), problem, soc)
+    }
+}
+
+impl RunStage for Dispatch {
+    fn kernel(&self) -> Kernel {
+        Kernel {
+            name: "megamoe_dispatch",
+            cores: KernelCores::Aiv,
+            entry: megamoe_dispatch,
+        }
+    }
+}

@@ -30,7 +30,49 @@ pub struct RowRun {
     pub num_dropped: u32,
 }
 
+/// What [`crate::slot::RouteMetadata`] points to, on the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostMetadata {
+    /// `[num_ranks, experts_per_rank]`.
+    pub pre_sum: Vec<i32>,
+    /// `[num_ranks, experts_per_rank]`.
+    pub cumsum: Vec<i32>,
+    /// `[experts_per_rank + 1]`.
+    pub expert_offset: Vec<i32>,
+    /// `[experts_per_rank]`.
+    pub expert_token_nums: Vec<i32>,
+    /// `[num_experts]`.
+    pub kept_end: Vec<i32>,
+}
+
 impl CountTable {
+    /// The metadata of `rank`.
+    #[must_use]
+    pub fn metadata(&self, rank: u32) -> HostMetadata {
+        let first = rank as usize * self.experts_per_rank;
+        let experts = first..first + self.experts_per_rank;
+        let signed = |values: Vec<u32>| values.into_iter().map(u32::cast_signed).collect();
+        let mut sums = vec![0i32; self.experts_per_rank];
+        let (mut pre_sum, mut cumsum) = (Vec::new(), Vec::new());
+        for source in 0..self.num_ranks() {
+            pre_sum.extend_from_slice(&self.source_offsets(source)[experts.clone()]);
+            for (sum, &count) in sums
+                .iter_mut()
+                .zip(&self.of_source(source)[experts.clone()])
+            {
+                *sum += count.cast_signed();
+            }
+            cumsum.extend_from_slice(&sums);
+        }
+        HostMetadata {
+            pre_sum: signed(pre_sum),
+            cumsum,
+            expert_offset: signed(self.expert_offsets(rank)),
+            expert_token_nums: sums,
+            kept_end: signed(self.kept_ends(rank)),
+        }
+    }
+
     /// Counts of all ranks from their expert ids; -1 counts nowhere.
     #[must_use]
     pub fn from_ids<'a>(

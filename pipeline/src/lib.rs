@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`kernels`] | one launch on one rank, stage after stage as kernels of a device |
 //! | [`rank`] | one launch on one rank, its peers behind the window |
 //! | [`mod@reference`] | the layer's oracle: the chain of the stages' oracles over all ranks |
 //! | [`generate`] | inputs of all ranks, made in parallel |
@@ -12,6 +13,7 @@
 
 pub mod case;
 pub mod generate;
+pub mod kernels;
 pub mod rank;
 pub mod reference;
 pub mod sample;

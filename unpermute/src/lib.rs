@@ -15,6 +15,58 @@
 //! | `out` | `[num_tokens, hidden]` | f16 or bf16 |
 //!
 //! A route without a row, or whose row was dropped, contributes nothing and reads nothing.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `kernel/unpermute.h` | the stage on the device |
+//! | [`tiling`] | its sizes and offsets |
+//! | [`mod@reference`] | its oracle |
 #![deny(missing_docs)]
 
 pub mod reference;
+pub mod tiling;
+
+use megamoe_device::{Kernel, KernelCores, RunStage};
+use moe_core::{KernelSource, Plan, PlanError, Problem, Soc, Stage};
+
+pub use tiling::UnpermuteTiling;
+
+unsafe extern "C" {
+    fn megamoe_unpermute(args: *mut u8);
+}
+
+/// The stage on vector cores: tokens are split over all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unpermute;
+
+impl Stage for Unpermute {
+    type Slot = moe_core::slot::Unpermute;
+    type Tiling = UnpermuteTiling;
+    const KERNEL: KernelSource = KernelSource {
+        header: "unpermute.h",
+        class: "megamoe::Unpermute",
+    };
+
+    fn name(&self) -> &'static str {
+        "unpermute-direct"
+    }
+
+    fn plan(
+        &self,
+        problem: &Problem,
+        rank: u32,
+        soc: &Soc,
+    ) -> Result<Plan<UnpermuteTiling>, PlanError> {
+        tiling::plan(self.name(), problem, rank, soc)
+    }
+}
+
+impl RunStage for Unpermute {
+    fn kernel(&self) -> Kernel {
+        Kernel {
+            name: "megamoe_unpermute",
+            cores: KernelCores::Aiv,
+            entry: megamoe_unpermute,
+        }
+    }
+}

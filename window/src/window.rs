@@ -223,6 +223,15 @@ impl Window {
         Some(format!("rank {} failed: {}", failure.rank, failure.reason))
     }
 
+    /// The same question for who outlives this borrow, for example a device whose cores wait.
+    pub fn failure_probe(&self) -> impl Fn() -> Option<String> + Send + Sync + use<> {
+        let control = self.control.clone();
+        move || {
+            let failure = control.first_failure()?;
+            Some(format!("rank {} failed: {}", failure.rank, failure.reason))
+        }
+    }
+
     fn signal(&self, window: u32, region: Region, index: u64) -> &AtomicU32 {
         let offset = self.layout.extent(region).item(index);
         &self.segment.words(window, offset, 1)[0]

@@ -121,6 +121,9 @@ impl Core {
     /// # Safety
     /// The caller is on a core's stack and drops the reference before the core pauses or calls this
     /// again.
+    // Never inlined: a core may go on on another thread after a pause, and a compiler that sees two calls
+    // in one function would look up the thread's variable once.
+    #[inline(never)]
     pub(crate) unsafe fn current<'a>() -> &'a mut Self {
         let core = CURRENT.get();
         assert!(!core.is_null(), "device code runs on a core of a launch");

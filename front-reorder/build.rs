@@ -1,0 +1,5 @@
+//! Compiles the stage's kernels and exports its headers.
+
+fn main() {
+    bisheng_build::stage("front-reorder");
+}

@@ -1,0 +1,32 @@
+// Stand-alone entry points of FrontReorder, one for each way to sort.
+#include "front_reorder.h"
+
+using namespace megamoe;
+
+namespace {
+
+template <typename Sort, typename In>
+AICORE void run_as(__gm__ uint8_t *raw) {
+  const auto args = *reinterpret_cast<__gm__ StageArgs<FrontTiling, FrontReorderIo> *>(raw);
+  FrontReorder<Sort, In> stage(args.tiling, args.io);
+  stage(vector_worker());
+}
+
+template <typename Sort>
+AICORE void run(__gm__ uint8_t *raw) {
+  if (ASCEND_IS_AIV) {
+    if (reinterpret_cast<__gm__ FrontTiling *>(raw)->input_is_bf16 != 0) {
+      run_as<Sort, bfloat16_t>(raw);
+    } else {
+      run_as<Sort, half>(raw);
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" __global__ AICORE void megamoe_front_full_load(__gm__ uint8_t *raw) { run<FullLoad>(raw); }
+
+extern "C" __global__ AICORE void megamoe_front_one_core(__gm__ uint8_t *raw) { run<OneCore>(raw); }
+
+extern "C" __global__ AICORE void megamoe_front_multi_core(__gm__ uint8_t *raw) { run<MultiCore>(raw); }
