@@ -30,11 +30,8 @@ impl std::fmt::Debug for VirtualDevice {
 impl VirtualDevice {
     /// The device of `rank`. A SoC with 0 matrix cores gets as many as the machine has processors.
     #[must_use]
-    pub fn new(mut soc: Soc, rank: u32, executor: Arc<Executor>) -> Self {
-        if soc.num_aic == 0 {
-            let processors = std::thread::available_parallelism().map_or(1, usize::from);
-            soc.num_aic = u32::try_from(processors).unwrap_or(u32::MAX);
-        }
+    pub fn new(soc: Soc, rank: u32, executor: Arc<Executor>) -> Self {
+        let soc = soc.on_this_machine();
         Self {
             soc,
             rank,

@@ -15,7 +15,7 @@ pub struct OnChip {
 }
 
 impl OnChip {
-    /// The next `bytes`; their address. Too much is found by [`OnChip::check`].
+    /// The next `bytes`; their address. Too much is found by [`OnChip::check_ub`].
     pub fn take(&mut self, bytes: u64) -> u32 {
         let address = self.used;
         self.used = address

@@ -66,7 +66,7 @@ impl StageKind {
 
 impl std::fmt::Display for StageKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
+        f.pad(self.name())
     }
 }
 

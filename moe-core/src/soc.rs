@@ -72,6 +72,16 @@ impl Soc {
             })
     }
 
+    /// The description with its number of cores: of this machine, where it says as many as there are.
+    #[must_use]
+    pub fn on_this_machine(mut self) -> Self {
+        if self.num_aic == 0 {
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            self.num_aic = u32::try_from(processors).unwrap_or(u32::MAX);
+        }
+        self
+    }
+
     /// Vector cores of the device.
     #[must_use]
     pub fn num_aiv(&self) -> u32 {

@@ -6,11 +6,19 @@ use std::process::{Command, Stdio};
 
 use common::{SHARED_CASES, case_dir, megamoe, stderr, stdout};
 
-fn outputs(ranks: &str, kind: &str) -> Vec<Vec<u8>> {
+fn outputs(ranks: &str, kind: &str, stages: &str) -> Vec<Vec<u8>> {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
     let sizes = "--m 9 --k 96 --n 64 --topk 3 --experts 3 --repeat 3 --warmup 1";
-    let mut arguments = vec!["run", "--world-size", ranks, "--ranks", kind];
+    let mut arguments = vec![
+        "run",
+        "--world-size",
+        ranks,
+        "--ranks",
+        kind,
+        "--stages",
+        stages,
+    ];
     arguments.extend(sizes.split(' '));
     arguments.extend(["--out", out.to_str().unwrap()]);
     let output = megamoe(&arguments);
@@ -24,22 +32,27 @@ fn outputs(ranks: &str, kind: &str) -> Vec<Vec<u8>> {
 #[test]
 fn eight_and_sixteen_ranks_as_threads_and_as_processes_give_the_same_bytes() {
     for ranks in ["8", "16"] {
-        assert_eq!(outputs(ranks, "threads"), outputs(ranks, "processes"));
+        let want = outputs(ranks, "threads", "oracle");
+        for (kind, stages) in [
+            ("processes", "oracle"),
+            ("threads", "separate"),
+            ("processes", "separate"),
+        ] {
+            assert_eq!(outputs(ranks, kind, stages), want, "{kind}, {stages}");
+        }
     }
 }
 
 #[test]
-fn shared_cases_run_as_processes() {
+fn shared_cases_run_as_processes_on_every_set_of_stages() {
     for name in SHARED_CASES {
         let case = case_dir(name);
-        let output = megamoe(&[
-            "run",
-            "--ranks",
-            "processes",
-            "--case",
-            case.to_str().unwrap(),
-        ]);
-        assert_eq!(output.status.code(), Some(0), "{name}: {}", stderr(&output));
+        for stages in ["separate", "oracle"] {
+            let arguments = ["run", "--ranks", "processes", "--stages", stages, "--case"];
+            let output = megamoe(&[&arguments[..], &[case.to_str().unwrap()]].concat());
+            let message = stderr(&output);
+            assert_eq!(output.status.code(), Some(0), "{name}, {stages}: {message}");
+        }
     }
 }
 
@@ -68,7 +81,13 @@ fn a_window_that_is_too_small_says_what_it_needs() {
 fn plan_prints_windows_and_memory() {
     let output = megamoe(&["plan", "--preset", "seed-2048"]);
     let text = stdout(&output);
-    for part in ["HCCL_BUFFSIZE=337", "packed_rows", "rank 7: weights"] {
+    for part in [
+        "HCCL_BUFFSIZE=337",
+        "packed_rows",
+        "rank 7: weights",
+        "front-multi-core",
+        "combine-large",
+    ] {
         assert!(text.contains(part), "{text}");
     }
 }

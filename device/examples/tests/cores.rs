@@ -220,3 +220,19 @@ fn eight_ranks_of_72_cores_launch_and_join() {
         }
     }
 }
+
+/// A core that waits may go on on another thread. What it knows of itself must go with it.
+#[test]
+fn cores_move_between_workers() {
+    let options = ExecutorOptions {
+        workers: 4,
+        ..ExecutorOptions::default()
+    };
+    let device = device_with("Ascend910B1", options);
+    for _ in 0..200 {
+        let (words, result) = launch(&device, &BARRIERS, 24);
+        result.unwrap();
+        assert_eq!((words[0], words[16]), (720, 0));
+        launch(&device, &CROSS_FLAGS, 24).1.unwrap();
+    }
+}

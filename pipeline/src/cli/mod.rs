@@ -12,10 +12,12 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use megamoe_device::DeviceError;
 use megamoe_pipeline::case::CaseError;
 use megamoe_window::{WindowSizeError, WorldError};
 use moe_core::routing::RoutingError;
-use moe_core::{InputError, ProblemError};
+use moe_core::soc::UnknownSoc;
+use moe_core::{InputError, PlanError, ProblemError};
 
 /// One fused mixture-of-experts FFN layer over several ranks, on a virtual Ascend device.
 ///
@@ -67,6 +69,12 @@ enum CliError {
     Request(String),
     #[error(transparent)]
     Window(#[from] WindowSizeError),
+    #[error(transparent)]
+    Soc(#[from] UnknownSoc),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     #[error(transparent)]
     World(#[from] WorldError),
     #[error("{0}")]

@@ -2,8 +2,10 @@
 
 use clap::Args;
 use megamoe_pipeline::case::Description;
+use megamoe_pipeline::kernels::LayerStages;
+use megamoe_swiglu::reference::ActivationOptions;
 use megamoe_window::WindowLayout;
-use moe_core::InputSizes;
+use moe_core::{InputSizes, Problem, Soc};
 
 use super::problem::{CaseArgs, ProblemArgs};
 use super::{CliError, Outcome};
@@ -15,6 +17,9 @@ pub(super) struct PlanArgs {
     case: CaseArgs,
     #[command(flatten)]
     problem: ProblemArgs,
+    /// Device that kernels run on: host, or an Ascend (Ascend910B1 ..).
+    #[arg(long, value_name = "NAME", default_value = "Ascend910B1")]
+    soc: String,
     /// Bytes of a rank's window, where they are fixed: fails when the problem needs more.
     #[arg(long, value_name = "BYTES")]
     window_bytes: Option<u64>,
@@ -47,5 +52,26 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome, CliError> {
         );
     }
     println!("window of each rank:\n{layout}");
+    print_stages(&problem, &args.soc)?;
     Ok(Outcome::Right)
+}
+
+/// The stages of every rank; ranks with the same are listed once.
+fn print_stages(problem: &Problem, soc: &str) -> Result<(), CliError> {
+    let soc = Soc::named(soc)?.on_this_machine();
+    let mut last = Vec::new();
+    for rank in 0..problem.num_ranks() {
+        let stages = LayerStages::standard(problem, rank, &soc, ActivationOptions::default())?;
+        let list = stages.list();
+        if list == last {
+            continue;
+        }
+        println!("stages on {}, from rank {rank}:", soc.name);
+        for (position, name, blocks, workspace) in &list {
+            let workspace = super::report::bytes(*workspace);
+            println!("{position:>10}  {name:<18} {blocks:>3} cores, workspace {workspace}");
+        }
+        last = list;
+    }
+    Ok(())
 }

@@ -1,15 +1,18 @@
 //! Runs the ranks of a world, as threads or as processes, and gathers what they measured.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
+use megamoe_device::{Device, Executor, ExecutorOptions, VirtualDevice};
+use megamoe_pipeline::kernels::{KernelLayer, LayerStages};
 use megamoe_pipeline::rank::{self, RankOutput};
 use megamoe_swiglu::reference::ActivationOptions;
 use megamoe_window::world::{BoxError, Joined, RankCommand};
 use megamoe_window::{Window, WindowLayout, World};
-use moe_core::{Problem, RankInputs, StageKind};
+use moe_core::{Problem, RankInputs, Soc, StageKind};
 use serde::{Deserialize, Serialize};
 
 use super::{CliError, data};
@@ -20,6 +23,12 @@ pub(super) struct WorldArgs {
     /// What a rank is.
     #[arg(long, value_enum, default_value_t = RankKind::Threads)]
     pub(super) ranks: RankKind,
+    /// What runs the stages.
+    #[arg(long, value_enum, default_value_t = StageSet::Separate)]
+    stages: StageSet,
+    /// Device that kernels run on: host, or an Ascend to be imitated (Ascend910B1 ..).
+    #[arg(long, value_name = "NAME", default_value = "host")]
+    soc: String,
     /// Seconds that a rank waits for a peer before it gives up.
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = positive)]
     deadline: f64,
@@ -32,6 +41,24 @@ pub(super) struct WorldArgs {
     /// Launches before those.
     #[arg(long, value_name = "N", default_value_t = 0)]
     warmup: u32,
+}
+
+/// What runs the stages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum StageSet {
+    /// A kernel for each stage, one after the other, on the virtual device.
+    Separate,
+    /// The oracles, in plain Rust.
+    Oracle,
+}
+
+impl StageSet {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Separate => "separate kernels",
+            Self::Oracle => "oracle",
+        }
+    }
 }
 
 /// What a rank is.
@@ -81,6 +108,27 @@ impl WorldArgs {
             layout.check_fits(bytes)?;
         }
         Ok(World::new(layout).with_deadline(Duration::from_secs_f64(self.deadline)))
+    }
+
+    /// Name of what runs the stages, for reports.
+    pub(super) fn stages_name(&self) -> &'static str {
+        self.stages.name()
+    }
+
+    /// The device's description.
+    pub(super) fn soc(&self) -> Result<Soc, CliError> {
+        Ok(Soc::named(&self.soc)?)
+    }
+
+    /// An executor for `num_devices` ranks of this process out of those of the world.
+    fn executor(&self, num_devices: usize, num_ranks: u32) -> Result<Arc<Executor>, CliError> {
+        let options = ExecutorOptions {
+            num_devices,
+            has_outside_peers: num_devices < num_ranks as usize,
+            deadline: Duration::from_secs_f64(self.deadline),
+            ..ExecutorOptions::default()
+        };
+        Ok(Arc::new(Executor::new(options)?))
     }
 
     fn num_launches(&self) -> u32 {
@@ -133,33 +181,63 @@ impl WorldRun {
     }
 }
 
-/// Runs every launch of one rank.
-fn run_rank(
-    args: &WorldArgs,
-    problem: &Problem,
-    window: &mut Window,
-    inputs: &RankInputs,
-    launched: &dyn Fn(),
-) -> Result<RankRun, BoxError> {
-    let interrupted: &AtomicBool = &super::run::interrupt_flag();
-    let mut run = RankRun::default();
-    for number in 0..args.num_launches() {
-        if interrupted.load(Ordering::Relaxed) {
-            return Err("interrupted".into());
+/// Where a rank's stages run.
+struct RankPlace<'a> {
+    args: &'a WorldArgs,
+    problem: &'a Problem,
+    soc: &'a Soc,
+    executor: &'a Arc<Executor>,
+}
+
+impl RankPlace<'_> {
+    /// Runs every launch of one rank.
+    fn run(
+        &self,
+        window: &mut Window,
+        inputs: &RankInputs,
+        launched: &dyn Fn(),
+    ) -> Result<RankRun, BoxError> {
+        let (problem, activation) = (self.problem, ActivationOptions::default());
+        if self.args.stages == StageSet::Oracle {
+            let mut launch = |window: &mut Window| {
+                rank::launch(problem, window, inputs, activation).map_err(BoxError::from)
+            };
+            return self.repeat(window, &mut launch, launched);
         }
-        window.barrier()?;
-        let start = Instant::now();
-        let RankOutput { out, stage_times } =
-            rank::launch(problem, window, inputs, ActivationOptions::default())?;
-        if number >= args.warmup {
-            run.launch_seconds.push(start.elapsed().as_secs_f64());
-            let seconds = stage_times.iter().map(|(_, time)| time.as_secs_f64());
-            run.stage_seconds.push(seconds.collect());
-        }
-        run.out = out;
-        launched();
+        let rank = window.rank();
+        let device = VirtualDevice::new(self.soc.clone(), rank, Arc::clone(self.executor))
+            .with_peer_failure(window.failure_probe());
+        let stages = LayerStages::standard(problem, rank, device.soc(), activation)?;
+        let mut layer = KernelLayer::new(problem, rank, &device, inputs, stages)?;
+        let mut launch = |window: &mut Window| layer.launch(window).map_err(BoxError::from);
+        self.repeat(window, &mut launch, launched)
     }
-    Ok(run)
+
+    fn repeat(
+        &self,
+        window: &mut Window,
+        launch: &mut dyn FnMut(&mut Window) -> Result<RankOutput, BoxError>,
+        launched: &dyn Fn(),
+    ) -> Result<RankRun, BoxError> {
+        let interrupted: &AtomicBool = &super::run::interrupt_flag();
+        let mut run = RankRun::default();
+        for number in 0..self.args.num_launches() {
+            if interrupted.load(Ordering::Relaxed) {
+                return Err("interrupted".into());
+            }
+            window.barrier()?;
+            let start = Instant::now();
+            let RankOutput { out, stage_times } = launch(window)?;
+            if number >= self.args.warmup {
+                run.launch_seconds.push(start.elapsed().as_secs_f64());
+                let seconds = stage_times.iter().map(|(_, time)| time.as_secs_f64());
+                run.stage_seconds.push(seconds.collect());
+            }
+            run.out = out;
+            launched();
+        }
+        Ok(run)
+    }
 }
 
 /// Runs all ranks; `inputs` holds one entry for each.
@@ -169,6 +247,16 @@ pub(super) fn run_all(
     inputs: &[RankInputs],
 ) -> Result<WorldRun, CliError> {
     let world = args.world(problem)?;
+    let (soc, executor) = (
+        args.soc()?,
+        args.executor(inputs.len(), problem.num_ranks())?,
+    );
+    let place = RankPlace {
+        args,
+        problem,
+        soc: &soc,
+        executor: &executor,
+    };
     let runs = match args.ranks {
         RankKind::Threads => {
             let bar = data::progress_bar(args.num_launches().into(), "running");
@@ -179,7 +267,7 @@ pub(super) fn run_all(
                         bar.inc(1);
                     }
                 };
-                run_rank(args, problem, window, &inputs[rank as usize], &launched)
+                place.run(window, &inputs[rank as usize], &launched)
             });
             bar.finish_and_clear();
             runs.map_err(CliError::of_world)?
@@ -206,7 +294,14 @@ pub(super) fn run_joined(
     joined: &mut Joined,
     inputs: &RankInputs,
 ) -> Result<RankRun, BoxError> {
-    run_rank(args, problem, joined.window(), inputs, &|| ())
+    let (soc, executor) = (args.soc()?, args.executor(1, problem.num_ranks())?);
+    let place = RankPlace {
+        args,
+        problem,
+        soc: &soc,
+        executor: &executor,
+    };
+    place.run(joined.window(), inputs, &|| ())
 }
 
 /// A rank's run as bytes: length of the figures, figures, output.

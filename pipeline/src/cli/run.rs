@@ -171,7 +171,7 @@ fn report(
     let operations = report::operations(problem, counts.total_kept());
     let report = RunReport {
         problem: problem.spec().clone(),
-        stages: "oracle",
+        stages: args.world.stages_name(),
         stage_seconds: run.stage_seconds.clone(),
         gops: operations / report::median(&run.launch_seconds).max(f64::MIN_POSITIVE) / 1e9,
         launch_seconds: run.launch_seconds.clone(),
@@ -197,6 +197,7 @@ fn load(args: &RunArgs) -> Result<Case, CliError> {
     let problem = args.problem.problem()?;
     // Before the data is made, which can take minutes.
     args.world.world(&problem)?;
+    args.world.soc()?;
     data::make_or_reuse(&problem, &data_spec(args), args.reuse_data)
 }
 
