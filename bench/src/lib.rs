@@ -5,6 +5,7 @@
 #![deny(missing_docs)]
 
 pub mod peak;
+pub mod rig;
 
 use std::time::{Duration, Instant};
 

@@ -31,6 +31,37 @@ impl Int8Peak {
     }
 }
 
+/// Runs `work` on every processor at once; the sum of what each reports.
+fn on_all_cores(work: impl Fn() -> f64 + Sync) -> f64 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(&work)).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or(0.0))
+            .sum()
+    })
+}
+
+/// int8 operations per second of all cores together, in 1e9; 0 where there is no loop for this processor.
+#[must_use]
+pub fn int8_gops_of_all_cores() -> f64 {
+    Int8Peak::of_this_machine().map_or(0.0, |peak| on_all_cores(|| peak.gops()))
+}
+
+/// Bytes read and written per second by plain copies on all cores, in 1e9; far more than caches hold.
+#[must_use]
+pub fn copy_gb_per_s_of_all_cores() -> f64 {
+    const BYTES: usize = 128 << 20;
+    on_all_cores(|| {
+        let (source, mut target) = (vec![1u8; BYTES], vec![0u8; BYTES]);
+        let time = crate::best_time(3, 1, || {
+            std::hint::black_box(&mut target).copy_from_slice(std::hint::black_box(&source));
+        });
+        2.0 * BYTES as f64 / time.as_secs_f64() / 1e9
+    })
+}
+
 #[cfg(target_arch = "x86_64")]
 mod vnni {
     use std::arch::x86_64::*;
