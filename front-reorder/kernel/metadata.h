@@ -44,7 +44,10 @@ class CountExchange {
         pto::comm::Signal flag(row + line * window_.line_words() - 1);
         pto::comm::TWAIT(flag, window_.epoch(), pto::comm::WaitCmp::EQ);
       }
-      dcci(row, ENTIRE_DATA_CACHE);
+      // Scalar reads below must not find what the cache held before.
+      for (uint32_t word = 0; word < window_.count_row_words(); word += kCacheLineWords) {
+        dcci(row + word, cache_line_t::SINGLE_CACHE_LINE);
+      }
     }
   }
 
@@ -107,6 +110,7 @@ class CountExchange {
 
  private:
   static constexpr int kInts = 3;
+  static constexpr uint32_t kCacheLineWords = 16;
 
   AICORE int32_t count(uint32_t source, uint32_t expert) const {
     return window_.counts(window_.rank(), source)[window_.count_index(expert)] - tiling_.count_marker;

@@ -195,7 +195,7 @@ class Gmm {
     if (is_first && inner == 0) {
       TMATMUL(acc, left, right);
     } else {
-      TMATMUL_ACC(acc, left, right);
+      TMATMUL_ACC(acc, acc, left, right);
     }
     set_flag(PIPE_M, PIPE_MTE1, kL0Free + buffer);
   }

@@ -97,7 +97,7 @@ void multiply(const GemmArgs &args, const Region &region, uint32_t &step) {
     if (k == 0) {
       TMATMUL(acc, left, right);
     } else {
-      TMATMUL_ACC(acc, left, right);
+      TMATMUL_ACC(acc, acc, left, right);
     }
     set_flag(PIPE_M, PIPE_MTE1, kL0Free + buffer);
   }
