@@ -5,6 +5,7 @@ mod common;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use common::{launch, layout, problem};
@@ -198,6 +199,12 @@ fn command(mode: &str) -> RankCommand {
     }
 }
 
+/// Tests that look at this process's children run one at a time, also when all tests share a process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// No child is left, alive or as a zombie, and no shared memory has a name.
 fn assert_nothing_left() {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
@@ -215,6 +222,7 @@ fn assert_nothing_left() {
 
 #[test]
 fn processes_return_their_results() {
+    let _alone = alone();
     let results = world().run_processes(&command("good")).unwrap();
     assert_eq!(results, [[0, 42], [1, 42], [2, 42], [3, 42]]);
     assert_nothing_left();
@@ -222,6 +230,7 @@ fn processes_return_their_results() {
 
 #[test]
 fn processes_that_fail_are_named_and_leave_nothing() {
+    let _alone = alone();
     let causes = [
         ("error", "out of luck"),
         ("exit", "ended without a result"),
@@ -244,6 +253,7 @@ fn processes_that_fail_are_named_and_leave_nothing() {
 
 #[test]
 fn a_process_that_never_arrives_is_named_and_killed() {
+    let _alone = alone();
     let error = assert_soon(|| {
         world()
             .with_deadline(SHORT_DEADLINE)
@@ -259,6 +269,7 @@ fn a_process_that_never_arrives_is_named_and_killed() {
 
 #[test]
 fn a_program_that_can_not_be_started() {
+    let _alone = alone();
     let mut command = command("good");
     command.program = "/no/such/program".into();
     let error = world().run_processes(&command).unwrap_err().to_string();
@@ -289,6 +300,7 @@ fn launched(dir: &Path, ranks: &[u32], mode: &str) -> Vec<Child> {
 
 #[test]
 fn ranks_of_a_launcher_meet() {
+    let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     for child in launched(dir.path(), &[2, 0, 3, 1], "good") {
         let output = child.wait_with_output().unwrap();
@@ -307,6 +319,7 @@ fn ranks_of_a_launcher_meet() {
 
 #[test]
 fn a_killed_rank_of_a_launcher_is_noticed_by_the_others() {
+    let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     assert_soon(|| {
         for mut child in launched(dir.path(), &[0, 1, 2, 3], "killed") {
@@ -318,6 +331,7 @@ fn a_killed_rank_of_a_launcher_is_noticed_by_the_others() {
 
 #[test]
 fn a_rank_of_a_launcher_that_never_comes_is_named() {
+    let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let mut stderr = String::new();
     for child in launched(dir.path(), &[0, 1, 3], "absent") {
