@@ -26,25 +26,42 @@ pub trait Binary {
     fn apply(&self, a: Self::Element, b: Self::Element) -> Self::Element;
 }
 
+/// Reads a piece at once, so that the compiler keeps them in registers.
+#[inline(always)]
+unsafe fn read<T: Copy>(source: *const T) -> [T; PIECE] {
+    // SAFETY: the caller gives `PIECE` elements.
+    unsafe { source.cast::<[T; PIECE]>().read_unaligned() }
+}
+
+/// Reads fewer than a piece; the rest is what `T` starts with.
+#[inline(always)]
+unsafe fn read_some<T: Copy + Default>(source: *const T, count: usize) -> [T; PIECE] {
+    let mut piece = [T::default(); PIECE];
+    // SAFETY: the caller gives `count` elements, fewer than a piece.
+    unsafe { std::ptr::copy_nonoverlapping(source, piece.as_mut_ptr(), count) };
+    piece
+}
+
 #[inline(always)]
 unsafe fn map_body<F: Unary>(f: &F, dst: *mut F::Out, src: *const F::In, len: usize) {
-    let mut start = 0;
-    while start < len {
-        let count = PIECE.min(len - start);
-        let mut piece = [F::In::default(); PIECE];
-        let mut result = [F::Out::default(); PIECE];
-        // SAFETY: the caller gives `len` elements of both; the pieces are local.
+    let whole = len / PIECE * PIECE;
+    for start in (0..whole).step_by(PIECE) {
+        // SAFETY: a whole piece of both lies below `len`.
         unsafe {
-            std::ptr::copy_nonoverlapping(src.add(start), piece.as_mut_ptr(), count);
+            let piece = read(src.add(start));
+            let result: [F::Out; PIECE] = std::array::from_fn(|i| f.apply(piece[i]));
+            dst.add(start)
+                .cast::<[F::Out; PIECE]>()
+                .write_unaligned(result);
         }
-        for i in 0..PIECE {
-            result[i] = f.apply(piece[i]);
-        }
-        // SAFETY: as above.
+    }
+    if whole < len {
+        // SAFETY: the elements from `whole` to `len` are fewer than a piece.
         unsafe {
-            std::ptr::copy_nonoverlapping(result.as_ptr(), dst.add(start), count);
+            let piece = read_some(src.add(whole), len - whole);
+            let result: [F::Out; PIECE] = std::array::from_fn(|i| f.apply(piece[i]));
+            std::ptr::copy_nonoverlapping(result.as_ptr(), dst.add(whole), len - whole);
         }
-        start += count;
     }
 }
 
@@ -56,25 +73,28 @@ unsafe fn zip_body<F: Binary>(
     b: *const F::Element,
     len: usize,
 ) {
-    let mut start = 0;
-    while start < len {
-        let count = PIECE.min(len - start);
-        let mut left = [F::Element::default(); PIECE];
-        let mut right = [F::Element::default(); PIECE];
-        let mut result = [F::Element::default(); PIECE];
-        // SAFETY: the caller gives `len` elements of all three; the pieces are local.
+    let whole = len / PIECE * PIECE;
+    for start in (0..whole).step_by(PIECE) {
+        // SAFETY: a whole piece of all three lies below `len`.
         unsafe {
-            std::ptr::copy_nonoverlapping(a.add(start), left.as_mut_ptr(), count);
-            std::ptr::copy_nonoverlapping(b.add(start), right.as_mut_ptr(), count);
+            let (left, right) = (read(a.add(start)), read(b.add(start)));
+            let result: [F::Element; PIECE] = std::array::from_fn(|i| f.apply(left[i], right[i]));
+            dst.add(start)
+                .cast::<[F::Element; PIECE]>()
+                .write_unaligned(result);
         }
-        for i in 0..PIECE {
-            result[i] = f.apply(left[i], right[i]);
-        }
-        // SAFETY: as above.
+    }
+    if whole < len {
+        // SAFETY: the elements from `whole` to `len` are fewer than a piece.
         unsafe {
-            std::ptr::copy_nonoverlapping(result.as_ptr(), dst.add(start), count);
+            let count = len - whole;
+            let (left, right) = (
+                read_some(a.add(whole), count),
+                read_some(b.add(whole), count),
+            );
+            let result: [F::Element; PIECE] = std::array::from_fn(|i| f.apply(left[i], right[i]));
+            std::ptr::copy_nonoverlapping(result.as_ptr(), dst.add(whole), count);
         }
-        start += count;
     }
 }
 
