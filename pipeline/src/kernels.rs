@@ -25,6 +25,9 @@ use crate::rank::RankOutput;
 
 /// Routes up to which Combine cuts rows into small blocks, so that more cores work.
 const MAX_ROUTES_OF_SMALL_COMBINE: u32 = 4096;
+/// Vector cores from which that pays: with fewer, whole rows occupy all of them. On 4 cores whole rows take
+/// a quarter of the time (`cargo bench -p megamoe-combine`, 128 tokens).
+const MIN_CORES_OF_SMALL_COMBINE: u32 = 16;
 
 /// A layer that can't be built or launched.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +77,9 @@ impl LayerStages {
         let swiglu = Swiglu {
             options: activation,
         };
-        let combine = if problem.num_routes(rank) <= MAX_ROUTES_OF_SMALL_COMBINE {
+        let is_small = problem.num_routes(rank) <= MAX_ROUTES_OF_SMALL_COMBINE
+            && soc.num_aiv() >= MIN_CORES_OF_SMALL_COMBINE;
+        let combine = if is_small {
             PlannedStage::new(&DirectSmall, problem, rank, soc)?
         } else {
             PlannedStage::new(&DirectLarge, problem, rank, soc)?

@@ -286,7 +286,7 @@ impl Shared {
             if state.shutdown && state.launches.is_empty() {
                 return None;
             }
-            *runs += 1;
+            *runs = runs.wrapping_add(1);
             if state.ready.is_empty() || runs.is_multiple_of(RUNS_PER_LOOK) || state.rng.is_some() {
                 state.wake_satisfied();
             }
