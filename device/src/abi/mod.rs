@@ -3,8 +3,10 @@
 //! Safety, for all of them: the headers pass pointers to views on the caller's stack, and a kernel's core
 //! calls. On-chip addresses are checked here; addresses in global memory are the kernel's word.
 
+mod convert;
 mod cube;
 mod data;
+mod sort;
 mod sync;
 pub(crate) mod types;
 mod vector;
