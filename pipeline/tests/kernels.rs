@@ -13,7 +13,8 @@ use megamoe_pipeline::kernels::{KernelLayer, LayerStages};
 use megamoe_pipeline::reference;
 use megamoe_pipeline::verify::Comparison;
 use megamoe_swiglu::reference::ActivationOptions;
-use megamoe_window::{WindowLayout, World};
+use megamoe_window::window::Rows;
+use megamoe_window::{Region, Window, WindowError, WindowLayout, World};
 use moe_core::exchange::CountTable;
 use moe_core::rng::Rng;
 use moe_core::{FloatType, Problem, ProblemSpec, RankInputs, Soc};
@@ -28,6 +29,8 @@ struct Setup {
     small_combine: bool,
     cores: u32,
     seed: Option<u64>,
+    /// Devices launch together, so that a seed decides everything; else ranks may run ahead.
+    in_step: bool,
     launches: u32,
 }
 
@@ -36,6 +39,7 @@ const PLAIN: Setup = Setup {
     small_combine: false,
     cores: 2,
     seed: None,
+    in_step: true,
     launches: 1,
 };
 
@@ -57,7 +61,8 @@ fn stages(problem: &Problem, rank: u32, soc: &Soc, setup: Setup) -> LayerStages 
 fn run(problem: &Problem, inputs: &[RankInputs], setup: Setup) -> Vec<Vec<u16>> {
     let options = ExecutorOptions {
         seed: setup.seed,
-        num_devices: inputs.len(),
+        num_devices: if setup.in_step { inputs.len() } else { 1 },
+        has_outside_peers: !setup.in_step,
         poison: true,
         ..ExecutorOptions::default()
     };
@@ -74,12 +79,27 @@ fn run(problem: &Problem, inputs: &[RankInputs], setup: Setup) -> Vec<Vec<u16>> 
         let mut layer = KernelLayer::new(problem, rank, &device, &inputs[rank as usize], stages)?;
         let mut out = Vec::new();
         for _ in 0..setup.launches {
+            poison(window)?;
             out = layer.launch(window)?.out;
         }
         check_intermediates(problem, rank, inputs, &counts, &layer);
         Ok(out)
     });
     outputs.unwrap_or_else(|error| panic!("{setup:?}: {error}"))
+}
+
+/// Fills this rank's rows with NaNs: whoever reads a row that nobody wrote in this launch shows it.
+fn poison(window: &mut Window) -> Result<(), WindowError> {
+    window.barrier()?;
+    let launch = window.begin()?;
+    for (rows, region) in [
+        (Rows::Packed, Region::PackedRows),
+        (Rows::Returned, Region::ReturnedRows),
+    ] {
+        let bytes = launch.window().layout().extent(region).bytes();
+        launch.put(launch.window().rank(), rows, 0, &vec![0xff; bytes as usize])?;
+    }
+    Ok(window.barrier()?)
 }
 
 fn check_intermediates(
@@ -211,7 +231,7 @@ proptest! {
         let problem = spec.build().unwrap();
         let mut inputs = random_inputs(&problem, seed);
         skew(&mut inputs, seed);
-        let setup = Setup { path: Some(PATHS[path]), small_combine, cores, launches: 3, seed: None };
+        let setup = Setup { path: Some(PATHS[path]), small_combine, cores, launches: 3, seed: None, in_step: true };
         check(&problem, &inputs, setup);
     }
 }
@@ -227,6 +247,48 @@ fn schedules_do_not_matter() {
             path,
             seed: Some(seed),
             small_combine: seed % 2 == 0,
+            launches: 2,
+            ..PLAIN
+        };
+        check(&problem, &inputs, setup);
+    }
+}
+
+/// Without steps a rank may dispatch while another still packs: only signals hold it back.
+#[test]
+fn ranks_may_run_ahead() {
+    let problem = spec(&[6, 2, 9], 2).build().unwrap();
+    let inputs = random_inputs(&problem, 3);
+    for seed in 0..60 {
+        let setup = Setup {
+            path: Some(PATHS[seed as usize % 3]),
+            seed: Some(seed),
+            in_step: false,
+            small_combine: seed % 2 == 0,
+            launches: 2,
+            ..PLAIN
+        };
+        check(&problem, &inputs, setup);
+    }
+}
+
+/// More than half of all rows find no room: they contribute nothing, and nothing is read for them.
+#[test]
+fn rows_beyond_the_capacity() {
+    let small = ProblemSpec {
+        max_output_size: 20,
+        ..spec(&[10, 10, 7], 2)
+    };
+    let problem = small.build().unwrap();
+    let mut inputs = random_inputs(&problem, 4);
+    for rank in &mut inputs {
+        for ids in rank.topk_ids.chunks_mut(2) {
+            ids.copy_from_slice(&[0, 1]);
+        }
+    }
+    for path in PATHS {
+        let setup = Setup {
+            path: Some(path),
             launches: 2,
             ..PLAIN
         };
