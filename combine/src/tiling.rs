@@ -1,6 +1,7 @@
 //! Host tiling: blocks of rows and columns, and where everything lies in UB.
 
 use bytemuck::{Pod, Zeroable};
+use moe_core::onchip::MAX_LINE;
 use moe_core::{FloatType, OnChip, Plan, PlanError, Problem, Soc};
 
 /// What the kernel reads. Offsets are bytes of UB.
@@ -29,8 +30,6 @@ pub struct CombineTiling {
     pub reserved: u32,
 }
 
-const MAX_CHUNK: u32 = 8192;
-
 pub(crate) fn plan(
     name: &'static str,
     (block_rows, block_cols): (u32, u32),
@@ -38,7 +37,7 @@ pub(crate) fn plan(
     soc: &Soc,
 ) -> Result<Plan<CombineTiling>, PlanError> {
     let block_cols = problem.hidden().min(block_cols);
-    let chunk = block_cols.min(MAX_CHUNK);
+    let chunk = block_cols.min(MAX_LINE);
     let wide = u64::from(chunk);
     let mut ub = OnChip::default();
     let tiling = CombineTiling {

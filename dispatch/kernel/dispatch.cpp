@@ -4,9 +4,5 @@
 using namespace megamoe;
 
 extern "C" __global__ AICORE void megamoe_dispatch(__gm__ uint8_t *raw) {
-  const auto args = *reinterpret_cast<__gm__ StageArgs<DispatchTiling, DispatchIo> *>(raw);
-  if (ASCEND_IS_AIV) {
-    Dispatch<> stage(args.tiling, args.io);
-    stage(vector_worker());
-  }
+  run_on_vector_cores<Dispatch<>, DispatchTiling, DispatchIo>(raw);
 }

@@ -62,11 +62,10 @@ class Dispatch {
  private:
   static constexpr int kFull = 0, kFree = 0;  // + buffer
   static constexpr int kScales = 2, kScalesFree = 2;
-  static constexpr int kMaxScales = 64;
   static constexpr uint32_t kScaleSlot = 32;
   static constexpr uint32_t kNoSource = ~0u;
 
-  using Scales = pto::Tile<pto::TileType::Vec, float, kMaxScales, kScaleSlot / sizeof(float), pto::BLayout::RowMajor,
+  using Scales = pto::Tile<pto::TileType::Vec, float, kScalesPerStore, kScaleSlot / sizeof(float), pto::BLayout::RowMajor,
                            pto::DYNAMIC, 1>;
   using GmScales = pto::GlobalTensor<float, pto::Shape<1, 1, 1, pto::DYNAMIC, 1>, pto::Stride<1, 1, 1, 1, 1>>;
 
@@ -127,8 +126,7 @@ class Dispatch {
   // Rows that the capacity cut off, by source and expert.
   AICORE void count_dropped() {
     const uint32_t experts = tiling_.experts_per_rank;
-    Line<int32_t> counts = line_at<int32_t>(tiling_.dropped, experts);
-    auto *values = counts.data();
+    auto *values = line_at<int32_t>(tiling_.dropped, experts).data();
     for (uint32_t source = 0; source < window_.num_ranks(); ++source) {
       for (uint32_t expert = 0; expert < experts; ++expert) {
         const auto *offsets = io_.metadata.expert_offset + expert;
@@ -138,12 +136,7 @@ class Dispatch {
             source == 0 ? 0 : io_.metadata.cumsum[static_cast<uint64_t>(source - 1) * experts + expert];
         values[expert] = end - begin - (limit(end, kept) - limit(begin, kept));
       }
-      set_flag(PIPE_S, PIPE_MTE3, kScales);
-      wait_flag(PIPE_S, PIPE_MTE3, kScales);
-      GmLine<int32_t> to = gm_line(io_.dropped + static_cast<uint64_t>(source) * experts, experts);
-      TSTORE(to, counts);
-      set_flag(PIPE_MTE3, PIPE_S, kScalesFree);
-      wait_flag(PIPE_MTE3, PIPE_S, kScalesFree);
+      store_scalars(tiling_.dropped, io_.dropped + static_cast<uint64_t>(source) * experts, experts, kScales);
     }
   }
 

@@ -1,6 +1,7 @@
 //! Host tiling: where everything lies in UB.
 
 use bytemuck::{Pod, Zeroable};
+use moe_core::onchip::MAX_LINE;
 use moe_core::{OnChip, Plan, PlanError, Problem, Soc};
 
 /// What the kernel reads. Offsets are bytes of UB.
@@ -25,17 +26,15 @@ pub struct DispatchTiling {
     pub reserved: u32,
 }
 
-/// Room of the kernel's lines.
-const MAX_CHUNK: u32 = 8192;
 /// Room of the kernel's scales.
-const SCALES_PER_STORE: u32 = 64;
+pub const SCALES_PER_STORE: u32 = 64;
 
 pub(crate) fn plan(
     name: &'static str,
     problem: &Problem,
     soc: &Soc,
 ) -> Result<Plan<DispatchTiling>, PlanError> {
-    let chunk = problem.hidden().min(MAX_CHUNK);
+    let chunk = problem.hidden().min(MAX_LINE);
     let mut ub = OnChip::default();
     let tiling = DispatchTiling {
         experts_per_rank: problem.experts_per_rank(),

@@ -5,21 +5,12 @@ using namespace megamoe;
 
 namespace {
 
-template <typename Sort, typename In>
-AICORE void run_as(__gm__ uint8_t *raw) {
-  const auto args = *reinterpret_cast<__gm__ StageArgs<FrontTiling, FrontReorderIo> *>(raw);
-  FrontReorder<Sort, In> stage(args.tiling, args.io);
-  stage(vector_worker());
-}
-
 template <typename Sort>
 AICORE void run(__gm__ uint8_t *raw) {
-  if (ASCEND_IS_AIV) {
-    if (reinterpret_cast<__gm__ FrontTiling *>(raw)->input_is_bf16 != 0) {
-      run_as<Sort, bfloat16_t>(raw);
-    } else {
-      run_as<Sort, half>(raw);
-    }
+  if (reinterpret_cast<__gm__ FrontTiling *>(raw)->input_is_bf16 != 0) {
+    run_on_vector_cores<FrontReorder<Sort, bfloat16_t>, FrontTiling, FrontReorderIo>(raw);
+  } else {
+    run_on_vector_cores<FrontReorder<Sort, half>, FrontTiling, FrontReorderIo>(raw);
   }
 }
 

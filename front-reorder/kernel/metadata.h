@@ -71,17 +71,17 @@ class CountExchange {
         row += rows;
       }
       const uint64_t place = static_cast<uint64_t>(source) * experts;
-      store(tiling_.next, io_.metadata.pre_sum + place, experts);
-      store(tiling_.counts, io_.metadata.cumsum + place, experts);
+      store_scalars(tiling_.next, io_.metadata.pre_sum + place, experts, kInts);
+      store_scalars(tiling_.counts, io_.metadata.cumsum + place, experts, kInts);
     }
-    store(tiling_.counts, io_.metadata.expert_token_nums, experts);
+    store_scalars(tiling_.counts, io_.metadata.expert_token_nums, experts, kInts);
     // One entry more than experts: the line for publishing has room.
     auto *offsets = line_at<int32_t>(tiling_.publish, experts + 1).data();
     offsets[0] = 0;
     for (uint32_t expert = 0; expert < experts; ++expert) {
       offsets[expert + 1] = limit(offsets[expert] + sums[expert]);
     }
-    store(tiling_.publish, io_.metadata.expert_offset, experts + 1);
+    store_scalars(tiling_.publish, io_.metadata.expert_offset, experts + 1, kInts);
   }
 
   // Which of this rank's rows the ranks of this worker keep: the one clip rule, as they apply it themselves.
@@ -104,7 +104,7 @@ class CountExchange {
           row = end;
         }
       }
-      store(tiling_.next, io_.metadata.kept_end + static_cast<uint64_t>(rank) * experts, experts);
+      store_scalars(tiling_.next, io_.metadata.kept_end + static_cast<uint64_t>(rank) * experts, experts, kInts);
     }
   }
 
@@ -119,16 +119,6 @@ class CountExchange {
   AICORE int32_t limit(int32_t rows) const {
     const int32_t max = static_cast<int32_t>(tiling_.max_output_size);
     return rows < max ? rows : max;
-  }
-
-  AICORE void store(uint32_t address, __gm__ int32_t *target, uint32_t len) const {
-    Line<int32_t> line = line_at<int32_t>(address, len);
-    GmLine<int32_t> to = gm_line(target, len);
-    set_flag(PIPE_S, PIPE_MTE3, kInts);
-    wait_flag(PIPE_S, PIPE_MTE3, kInts);
-    TSTORE(to, line);
-    set_flag(PIPE_MTE3, PIPE_S, kInts);
-    wait_flag(PIPE_MTE3, PIPE_S, kInts);
   }
 
   const FrontTiling &tiling_;

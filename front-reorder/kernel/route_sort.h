@@ -21,7 +21,7 @@ class RouteSort {
   AICORE auto counts() const { return line_at<int32_t>(tiling_.counts, tiling_.num_experts).data(); }
 
  protected:
-  static constexpr int kLoaded = 0, kSaved = 0, kSaveFree = 1;
+  static constexpr int kLoaded = 0, kSaved = 0;
 
   AICORE auto next() const { return line_at<int32_t>(tiling_.next, tiling_.num_experts).data(); }
 
@@ -40,16 +40,6 @@ class RouteSort {
     set_flag(PIPE_MTE2, PIPE_S, kLoaded);
     wait_flag(PIPE_MTE2, PIPE_S, kLoaded);
     return ids.data();
-  }
-
-  AICORE void save(uint32_t address, __gm__ int32_t *target, uint32_t len) const {
-    Line<int32_t> line = line_at<int32_t>(address, len);
-    GmLine<int32_t> to = gm_line(target, len);
-    set_flag(PIPE_S, PIPE_MTE3, kSaved);
-    wait_flag(PIPE_S, PIPE_MTE3, kSaved);
-    TSTORE(to, line);
-    set_flag(PIPE_MTE3, PIPE_S, kSaveFree);
-    wait_flag(PIPE_MTE3, PIPE_S, kSaveFree);
   }
 
   // Adds routes begin .. end to the counts.
@@ -106,7 +96,7 @@ class RouteSort {
     for (uint32_t i = begin; i < end && begin > piece; ++i) {
       rows[i - begin] = rows[i - piece];
     }
-    save(tiling_.rows, io_.row_of_route + begin, end - begin);
+    store_scalars(tiling_.rows, io_.row_of_route + begin, end - begin, kSaved);
   }
 };
 
@@ -160,7 +150,7 @@ class MultiCore : public RouteSort {
     const uint64_t row = align_up(tiling_.num_experts, kRowUnit);
     clear_counts();
     count(own_routes.begin, own_routes.end);
-    save(tiling_.counts, all_counts + worker.idx * row, tiling_.num_experts);
+    store_scalars(tiling_.counts, all_counts + worker.idx * row, tiling_.num_experts, kSaved);
     sync.vector_barrier();
     gather(worker, all_counts, row);
     number(own_routes.begin, own_routes.end, own_routes);

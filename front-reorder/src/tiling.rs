@@ -1,9 +1,10 @@
 //! Host tiling: which of the three paths, and where everything lies in UB.
 
 use bytemuck::{Pod, Zeroable};
+use megamoe_window::layout::{COUNTS_PER_LINE, LINE_WORDS};
 use moe_core::limits::COUNT_MARKER;
 use moe_core::numerics::Q_MAX;
-use moe_core::onchip::usable_ub;
+use moe_core::onchip::{MAX_LINE, usable_ub};
 use moe_core::{FloatType, OnChip, Plan, PlanError, Problem, Soc};
 
 /// What the kernel reads. Offsets are bytes of UB.
@@ -75,8 +76,6 @@ pub enum Path {
 const MAX_ROUTES_OF_A_CORE: u32 = 6144;
 /// Hidden sizes up to which every core may hold them all.
 const MAX_FULL_LOAD_HIDDEN: u32 = 8192;
-/// Room of the kernel's lines.
-const MAX_LINE: u32 = 8192;
 const MIN_CHUNK: u32 = 256;
 /// Rows of counts in the workspace start at multiples of 32 bytes.
 const WORKSPACE_ALIGN: u64 = 32;
@@ -137,9 +136,8 @@ fn place(problem: &Problem, rank: u32, chunk: u32) -> (FrontTiling, OnChip) {
     let routes = problem.num_routes(rank);
     let experts = u64::from(problem.num_experts());
     let (piece, wide) = (routes.clamp(1, MAX_LINE / 2), u64::from(chunk));
-    // A line of 128 words holds 127 counts.
-    let publish_words =
-        (experts.div_ceil(127) * 128).max(u64::from(problem.experts_per_rank()) + 1);
+    let publish_words = (experts.div_ceil(COUNTS_PER_LINE) * LINE_WORDS)
+        .max(u64::from(problem.experts_per_rank()) + 1);
     let mut ub = OnChip::default();
     let tiling = FrontTiling {
         num_tokens: problem.num_tokens(rank),

@@ -46,22 +46,17 @@ class Gmm {
   }
 
  private:
-  // Room for the largest tiles; the tiling decides how much of it is used.
-  static constexpr int kTileM = 128;
-  static constexpr int kTileN = 256;
-  static constexpr int kL1K = 512;
-  static constexpr int kL0K = 128;
-
+  // Tiles have room for the largest; the tiling decides how much of it is used.
   template <int Rows, int Cols>
   using L1Tile = pto::Tile<pto::TileType::Mat, int8_t, Rows, Cols, pto::BLayout::ColMajor, pto::DYNAMIC, pto::DYNAMIC,
                            pto::SLayout::RowMajor>;
-  using L1Left = L1Tile<kTileM, kL1K>;
-  using L1Right = L1Tile<kL1K, kTileN>;
-  using Left = pto::TileLeft<int8_t, kTileM, kL0K, pto::DYNAMIC, pto::DYNAMIC>;
-  using Right = pto::TileRight<int8_t, kL0K, kTileN, pto::DYNAMIC, pto::DYNAMIC>;
-  using Acc = pto::TileAcc<int32_t, kTileM, kTileN, pto::DYNAMIC, pto::DYNAMIC>;
-  using L1Scale = pto::Tile<pto::TileType::Mat, uint64_t, 1, kTileN, pto::BLayout::RowMajor, 1, pto::DYNAMIC>;
-  using Scale = pto::Tile<pto::TileType::Scaling, uint64_t, 1, kTileN, pto::BLayout::RowMajor, 1, pto::DYNAMIC>;
+  using L1Left = L1Tile<kMaxTileM, kMaxKL1>;
+  using L1Right = L1Tile<kMaxKL1, kMaxTileN>;
+  using Left = pto::TileLeft<int8_t, kMaxTileM, kMaxKL0, pto::DYNAMIC, pto::DYNAMIC>;
+  using Right = pto::TileRight<int8_t, kMaxKL0, kMaxTileN, pto::DYNAMIC, pto::DYNAMIC>;
+  using Acc = pto::TileAcc<int32_t, kMaxTileM, kMaxTileN, pto::DYNAMIC, pto::DYNAMIC>;
+  using L1Scale = pto::Tile<pto::TileType::Mat, uint64_t, 1, kMaxTileN, pto::BLayout::RowMajor, 1, pto::DYNAMIC>;
+  using Scale = pto::Tile<pto::TileType::Scaling, uint64_t, 1, kMaxTileN, pto::BLayout::RowMajor, 1, pto::DYNAMIC>;
   template <typename T>
   using Matrix = pto::GlobalTensor<T, pto::Shape<1, 1, 1, pto::DYNAMIC, pto::DYNAMIC>,
                                    pto::Stride<1, 1, 1, pto::DYNAMIC, 1>>;

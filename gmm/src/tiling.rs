@@ -81,11 +81,14 @@ impl Default for GmmOptions {
     }
 }
 
-/// Room of the kernel's tiles.
-const MAX_TILE_M: u32 = 128;
-const MAX_TILE_N: u32 = 256;
-const MAX_K_L1: u32 = 512;
-const MAX_K_L0: u32 = 128;
+/// Rows of the kernel's largest tile.
+pub const MAX_TILE_M: u32 = 128;
+/// Columns of the kernel's largest tile.
+pub const MAX_TILE_N: u32 = 256;
+/// Inner length of its largest operands in L1.
+pub const MAX_K_L1: u32 = 512;
+/// Inner length of its largest operands in L0.
+pub const MAX_K_L0: u32 = 128;
 /// Columns of a fractal, and pieces of 32 bytes along k.
 const UNIT: u32 = 32;
 

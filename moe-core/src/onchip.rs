@@ -8,6 +8,9 @@ pub const ONCHIP_ALIGN: u32 = 32;
 /// End of UB that some vector instructions use themselves.
 pub const UB_SCRATCH_BYTES: u64 = 8192;
 
+/// Elements that a line of UB has room for on the device, whatever their type.
+pub const MAX_LINE: u32 = 8192;
+
 /// Places in one memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnChip {

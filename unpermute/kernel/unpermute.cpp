@@ -3,24 +3,11 @@
 
 using namespace megamoe;
 
-namespace {
-
-template <typename Out>
-AICORE void run(__gm__ uint8_t *raw) {
-  const auto args = *reinterpret_cast<__gm__ StageArgs<UnpermuteTiling, UnpermuteIo> *>(raw);
-  if (ASCEND_IS_AIV) {
-    Unpermute<Out> stage(args.tiling, args.io);
-    stage(vector_worker());
-  }
-}
-
-}  // namespace
-
 extern "C" __global__ AICORE void megamoe_unpermute(__gm__ uint8_t *raw) {
   const auto *tiling = reinterpret_cast<__gm__ UnpermuteTiling *>(raw);
   if (tiling->output_is_bf16 != 0) {
-    run<bfloat16_t>(raw);
+    run_on_vector_cores<Unpermute<bfloat16_t>, UnpermuteTiling, UnpermuteIo>(raw);
   } else {
-    run<half>(raw);
+    run_on_vector_cores<Unpermute<half>, UnpermuteTiling, UnpermuteIo>(raw);
   }
 }

@@ -1,6 +1,7 @@
 //! Host tiling: where everything lies in UB.
 
 use bytemuck::{Pod, Zeroable};
+use moe_core::onchip::MAX_LINE;
 use moe_core::{FloatType, OnChip, Plan, PlanError, Problem, Soc};
 
 /// What the kernel reads. Offsets are bytes of UB.
@@ -29,16 +30,13 @@ pub struct UnpermuteTiling {
     pub out: u32,
 }
 
-/// Room of the kernel's lines.
-const MAX_CHUNK: u32 = 8192;
-
 pub(crate) fn plan(
     name: &'static str,
     problem: &Problem,
     rank: u32,
     soc: &Soc,
 ) -> Result<Plan<UnpermuteTiling>, PlanError> {
-    let chunk = problem.hidden().min(MAX_CHUNK);
+    let chunk = problem.hidden().min(MAX_LINE);
     let wide = u64::from(chunk);
     let mut ub = OnChip::default();
     let tiling = UnpermuteTiling {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernel_operator.h"
+#include "megamoe/onchip.h"
 #include "megamoe/slot.h"
 
 namespace megamoe {
@@ -64,10 +65,7 @@ AICORE inline Worker matrix_worker() {
   return worker;
 }
 
-// Elements that a line of UB has room for. How many are used, and where the line lies, the tiling decides.
-constexpr int kMaxLine = 8192;
-
-// One row in UB.
+// One row in UB. How much of it is used, and where it lies, the tiling decides.
 template <typename T>
 using Line = pto::Tile<pto::TileType::Vec, T, 1, kMaxLine, pto::BLayout::RowMajor, 1, pto::DYNAMIC>;
 
@@ -87,11 +85,34 @@ AICORE inline GmLine<T> gm_line(__gm__ T *data, uint32_t len) {
   return GmLine<T>(data, pto::Shape<1, 1, 1, 1, pto::DYNAMIC>(len));
 }
 
+// Stores `len` values that the scalar unit wrote at `address` of UB; when it returns, they may be overwritten. `event` is
+// free between S and MTE3, both ways.
+template <typename T>
+AICORE inline void store_scalars(uint32_t address, __gm__ T *target, uint32_t len, int event) {
+  Line<T> line = line_at<T>(address, len);
+  GmLine<T> to = gm_line(target, len);
+  set_flag(PIPE_S, PIPE_MTE3, event);
+  wait_flag(PIPE_S, PIPE_MTE3, event);
+  TSTORE(to, line);
+  set_flag(PIPE_MTE3, PIPE_S, event);
+  wait_flag(PIPE_MTE3, PIPE_S, event);
+}
+
 // A launch's argument: sizes and offsets, then the views.
 template <typename Tiling, typename Io>
 struct StageArgs {
   Tiling tiling;
   Io io;
 };
+
+// The body of a stand-alone kernel on vector cores.
+template <typename Stage, typename Tiling, typename Io>
+AICORE inline void run_on_vector_cores(__gm__ uint8_t *raw) {
+  const auto args = *reinterpret_cast<__gm__ StageArgs<Tiling, Io> *>(raw);
+  if (ASCEND_IS_AIV) {
+    Stage stage(args.tiling, args.io);
+    stage(vector_worker());
+  }
+}
 
 }  // namespace megamoe
