@@ -56,8 +56,26 @@ fn manifest_dir() -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| ".".into(), PathBuf::from)
 }
 
+fn out_dir() -> PathBuf {
+    std::env::var_os("OUT_DIR").map_or_else(|| ".".into(), PathBuf::from)
+}
+
 fn generated_dir() -> PathBuf {
-    std::env::var_os("OUT_DIR").map_or_else(|| ".".into(), |dir| PathBuf::from(dir).join("include"))
+    out_dir().join("include")
+}
+
+/// Writes a file of the build; its path.
+pub(crate) fn write_generated(name: &str, text: &str) -> Result<PathBuf, BuildError> {
+    let path = out_dir().join(name);
+    let io = |source| BuildError::Io {
+        path: path.clone(),
+        source,
+    };
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(io)?;
+    }
+    std::fs::write(&path, text).map_err(io)?;
+    Ok(path)
 }
 
 /// Headers that a crate gives to its own device code and to that of its dependents.
@@ -88,7 +106,7 @@ impl Headers {
     /// [`BuildError`] names the file.
     pub fn export(&self, folders: &[&str]) -> Result<(), BuildError> {
         for (name, sources) in &self.generated {
-            write_header(&generated_dir().join(name), sources)?;
+            write_header(name, sources)?;
         }
         let mut all = vec![generated_dir()];
         for folder in folders {
@@ -102,7 +120,7 @@ impl Headers {
     }
 }
 
-fn write_header(path: &Path, sources: &[PathBuf]) -> Result<(), BuildError> {
+fn write_header(name: &str, sources: &[PathBuf]) -> Result<(), BuildError> {
     let io = |path: &Path| {
         let path = path.to_owned();
         move |source| BuildError::Io { path, source }
@@ -117,10 +135,8 @@ fn write_header(path: &Path, sources: &[PathBuf]) -> Result<(), BuildError> {
         path: sources.last().cloned().unwrap_or_default(),
         source,
     })?;
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(io(parent))?;
-    }
-    std::fs::write(path, text).map_err(io(path))
+    write_generated(&format!("include/{name}"), &text)?;
+    Ok(())
 }
 
 /// The device code of a crate, compiled for the host.
@@ -147,6 +163,11 @@ impl Kernels {
             .collect();
         files.sort();
         Ok(Self { files })
+    }
+
+    /// These files.
+    pub(crate) fn of(files: Vec<PathBuf>) -> Self {
+        Self { files }
     }
 
     /// Compiles and links them. Headers are looked for in this crate's `kernel/`, in what it generated, and

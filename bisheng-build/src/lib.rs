@@ -4,15 +4,18 @@
 //!   enums and integer constants are declared once, in Rust.
 //! * [`Kernels`] compiles a crate's `kernel/` folder with the host's C++ compiler and links it.
 //!
-//! * [`stage`] does both for a stage crate.
+//! * [`FusedKernel`] builds a kernel of the whole layer from stage classes.
+//! * [`stage`] does the first two for a stage crate.
 //!
 //! A crate with device code names itself in `links`; the folders of its headers reach the build scripts
 //! of the crates that depend on it through cargo.
 #![deny(missing_docs)]
 
 mod compile;
+mod fused;
 mod header;
 mod parse;
 
 pub use compile::{BuildError, Headers, Kernels, stage};
+pub use fused::{FusedKernel, Slot};
 pub use header::{HeaderError, cpp_header};

@@ -6,8 +6,8 @@ using namespace megamoe;
 extern "C" __global__ AICORE void megamoe_combine(__gm__ uint8_t *raw) {
   const auto *tiling = reinterpret_cast<__gm__ CombineTiling *>(raw);
   if (tiling->output_is_bf16 != 0) {
-    run_on_vector_cores<Combine<bfloat16_t>, CombineTiling, CombineIo>(raw);
+    run_on_vector_cores<Combine<bfloat16_t>>(raw);
   } else {
-    run_on_vector_cores<Combine<half>, CombineTiling, CombineIo>(raw);
+    run_on_vector_cores<Combine<half>>(raw);
   }
 }

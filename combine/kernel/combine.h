@@ -18,15 +18,16 @@ namespace megamoe {
 template <typename Out, typename Sync = NoSync>
 class Combine {
  public:
+  using Tiling = CombineTiling;
+  using Io = CombineIo;
+
   AICORE Combine(const CombineTiling &tiling, const CombineIo &io, const Sync &sync = Sync())
       : tiling_(tiling), io_(io), sync_(sync), window_(io.window) {}
 
   // All experts, each split over the workers; then the signals.
   AICORE void operator()(const Worker &worker) {
     for (uint32_t expert = 0; expert < tiling_.experts_per_rank; ++expert) {
-      sync_.wait_expert(expert);
       run(expert, worker);
-      sync_.expert_done(expert);
     }
     sync_.vector_barrier();
     const uint32_t signals = tiling_.experts_per_rank * window_.num_ranks();
@@ -45,6 +46,7 @@ class Combine {
     if (blocks.begin == blocks.end) {
       return;
     }
+    refresh(io_.row_scale + first, rows);
     open_buffers();
     for (uint32_t block = blocks.begin; block < blocks.end; ++block) {
       const uint32_t begin = block / across * tiling_.block_rows;

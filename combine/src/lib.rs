@@ -43,13 +43,16 @@ macro_rules! stages {
         impl Stage for $stage {
             type Slot = moe_core::slot::Combine;
             type Tiling = CombineTiling;
-            const KERNEL: KernelSource = KernelSource {
-                header: "combine.h",
-                class: "megamoe::Combine",
-            };
 
             fn name(&self) -> &'static str {
                 $name
+            }
+
+            fn kernel_source(&self) -> KernelSource {
+                KernelSource {
+                    header: "combine.h",
+                    class: "megamoe::Combine<Out, Sync>",
+                }
             }
 
             fn plan(

@@ -1,6 +1,7 @@
 //! What a device does, whichever it is.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use moe_core::Soc;
@@ -83,6 +84,12 @@ pub enum DeviceError {
         /// The largest allowed.
         max: u64,
     },
+    /// Memory that is only read.
+    #[error("a buffer of {size} bytes that the host shares is only read")]
+    ReadOnly {
+        /// Bytes of the buffer.
+        size: u64,
+    },
     /// Memory outside a buffer.
     #[error("bytes {offset}..+{len} of a buffer of {size}")]
     Range {
@@ -133,7 +140,15 @@ pub trait Buffer: Debug + Send {
     /// # Errors
     /// [`DeviceError::Range`] when the bytes are not there.
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// The memory itself, where the host sees it.
+    fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
+        None
+    }
 }
+
+/// Bytes of the host that a device may read for as long as it wants.
+pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// Where kernels run.
 pub trait Device: Debug {
@@ -145,6 +160,18 @@ pub trait Device: Debug {
     /// # Errors
     /// [`DeviceError::Host`] when there is not enough.
     fn alloc(&self, bytes: u64) -> Result<Box<dyn Buffer>, DeviceError>;
+
+    /// Global memory that holds these bytes and is only read: the bytes themselves, where the device sees the
+    /// host's memory and they are aligned as it needs, else a copy.
+    ///
+    /// # Errors
+    /// As [`Device::alloc`].
+    fn import(&self, bytes: SharedBytes) -> Result<Box<dyn Buffer>, DeviceError> {
+        let bytes = (*bytes).as_ref();
+        let mut buffer = self.alloc(bytes.len() as u64)?;
+        buffer.write(0, bytes)?;
+        Ok(buffer)
+    }
 
     /// Starts a kernel on `num_blocks` physical cores. Launches of a device run one after the other.
     ///

@@ -24,7 +24,7 @@ pub mod transfer;
 pub mod virtual_device;
 
 pub use abi::types::Round;
-pub use device::{Buffer, Device, DeviceError, Kernel, KernelCores, KernelEntry};
+pub use device::{Buffer, Device, DeviceError, Kernel, KernelCores, KernelEntry, SharedBytes};
 pub use runtime::executor::{Executor, ExecutorOptions};
 pub use stage::{PlannedStage, RunStage};
 pub use transfer::{download, upload, view};

@@ -2,10 +2,11 @@
 
 use std::marker::PhantomData;
 
-use bytemuck::{Pod, bytes_of};
-use moe_core::{Plan, PlanError, Problem, Slot, Soc, Stage};
+use bytemuck::bytes_of;
+use moe_core::{KernelSource, Plan, PlanError, Problem, Slot, Soc, Stage};
 
 use crate::device::{Buffer, Device, DeviceError, Kernel};
+use crate::transfer::upload;
 
 /// A stage with device code that this process can run.
 pub trait RunStage: Stage {
@@ -18,6 +19,7 @@ pub trait RunStage: Stage {
 #[derive(Clone, Debug)]
 pub struct PlannedStage<S: Slot> {
     name: &'static str,
+    source: KernelSource,
     kernel: Kernel,
     tiling: Vec<u8>,
     workspace_bytes: u64,
@@ -50,6 +52,7 @@ impl<S: Slot> PlannedStage<S> {
         }
         Self {
             name: stage.name(),
+            source: stage.kernel_source(),
             kernel: stage.kernel(),
             tiling: bytes_of(&plan.tiling).to_vec(),
             workspace_bytes: plan.workspace_bytes,
@@ -62,6 +65,18 @@ impl<S: Slot> PlannedStage<S> {
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// The class that reads its arguments.
+    #[must_use]
+    pub fn kernel_source(&self) -> KernelSource {
+        self.source
+    }
+
+    /// What device code takes, `StageArgs` in C++: the tiling, then the views.
+    #[must_use]
+    pub fn arguments(&self, io: &S::Io) -> Vec<u8> {
+        [&self.tiling, bytes_of(io)].concat()
     }
 
     /// Bytes of scratch that its views must point to.
@@ -90,7 +105,7 @@ impl<S: Slot> PlannedStage<S> {
         device: &dyn Device,
         io: &S::Io,
     ) -> Result<Box<dyn Buffer>, DeviceError> {
-        let args = self.arguments(device, io)?;
+        let args = upload(device, &self.arguments(io))?;
         // SAFETY: the kernel takes the tiling and the views, which the caller vouches for.
         unsafe { device.launch(&self.kernel, self.num_blocks, args.address())? };
         Ok(args)
@@ -107,15 +122,5 @@ impl<S: Slot> PlannedStage<S> {
         // SAFETY: as the caller promises; the arguments live until the launch has ended.
         let _args = unsafe { self.launch(device, io)? };
         device.synchronize()
-    }
-
-    fn arguments(&self, device: &dyn Device, io: &S::Io) -> Result<Box<dyn Buffer>, DeviceError>
-    where
-        S::Io: Pod,
-    {
-        let bytes = [&self.tiling, bytes_of(io)].concat();
-        let mut args = device.alloc(bytes.len() as u64)?;
-        args.write(0, &bytes)?;
-        Ok(args)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use memmap2::MmapMut;
 use moe_core::Soc;
 
-use crate::device::{Buffer, Device, DeviceError, Kernel};
+use crate::device::{Buffer, Device, DeviceError, Kernel, SharedBytes};
 use crate::runtime::executor::{Executor, ExecutorOptions, PeerFailure, Submission};
 use crate::runtime::launch::LaunchState;
 
@@ -77,9 +77,19 @@ impl Device for VirtualDevice {
             reason,
         };
         let len = usize::try_from(bytes).map_err(|error| host(error.to_string()))?;
-        // Pages are aligned to more than the 512 bytes promised.
+        // Pages are aligned to more than GM_ALIGN.
         let map = MmapMut::map_anon(len.max(1)).map_err(|error| host(error.to_string()))?;
         Ok(Box::new(HostBuffer { map, len }))
+    }
+
+    fn import(&self, bytes: SharedBytes) -> Result<Box<dyn Buffer>, DeviceError> {
+        let host = (*bytes).as_ref();
+        if host.as_ptr().addr().is_multiple_of(GM_ALIGN) {
+            return Ok(Box::new(SharedBuffer(bytes)));
+        }
+        let mut buffer = self.alloc(host.len() as u64)?;
+        buffer.write(0, host)?;
+        Ok(buffer)
     }
 
     unsafe fn launch(
@@ -131,24 +141,25 @@ impl Drop for VirtualDevice {
     }
 }
 
+/// Alignment of global memory in bytes.
+const GM_ALIGN: usize = 512;
+
+fn range(size: usize, offset: u64, len: usize) -> Result<std::ops::Range<usize>, DeviceError> {
+    let end = offset.checked_add(len as u64);
+    match end {
+        Some(end) if end <= size as u64 => Ok(offset as usize..end as usize),
+        _ => Err(DeviceError::Range {
+            offset,
+            len: len as u64,
+            size: size as u64,
+        }),
+    }
+}
+
 #[derive(Debug)]
 struct HostBuffer {
     map: MmapMut,
     len: usize,
-}
-
-impl HostBuffer {
-    fn range(&self, offset: u64, len: usize) -> Result<std::ops::Range<usize>, DeviceError> {
-        let end = offset.checked_add(len as u64);
-        match end {
-            Some(end) if end <= self.len as u64 => Ok(offset as usize..end as usize),
-            _ => Err(DeviceError::Range {
-                offset,
-                len: len as u64,
-                size: self.len as u64,
-            }),
-        }
-    }
 }
 
 impl Buffer for HostBuffer {
@@ -161,14 +172,55 @@ impl Buffer for HostBuffer {
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        let range = self.range(offset, bytes.len())?;
+        let range = range(self.len, offset, bytes.len())?;
         self.map[range].copy_from_slice(bytes);
         Ok(())
     }
 
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        let range = self.range(offset, bytes.len())?;
+        let range = range(self.len, offset, bytes.len())?;
         bytes.copy_from_slice(&self.map[range]);
+        Ok(())
+    }
+
+    fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
+        Some(&mut self.map[..self.len])
+    }
+}
+
+/// Memory of the host that kernels read where it lies.
+struct SharedBuffer(SharedBytes);
+
+impl SharedBuffer {
+    fn bytes(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+impl std::fmt::Debug for SharedBuffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedBuffer")
+            .field("len", &self.len())
+            .finish()
+    }
+}
+
+impl Buffer for SharedBuffer {
+    fn address(&self) -> u64 {
+        self.bytes().as_ptr() as u64
+    }
+
+    fn len(&self) -> u64 {
+        self.bytes().len() as u64
+    }
+
+    fn write(&mut self, _offset: u64, _bytes: &[u8]) -> Result<(), DeviceError> {
+        Err(DeviceError::ReadOnly { size: self.len() })
+    }
+
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        let range = range(self.bytes().len(), offset, bytes.len())?;
+        bytes.copy_from_slice(&self.bytes()[range]);
         Ok(())
     }
 }

@@ -18,6 +18,9 @@ namespace megamoe {
 template <typename Sync = NoSync>
 class Dispatch {
  public:
+  using Tiling = DispatchTiling;
+  using Io = DispatchIo;
+
   AICORE Dispatch(const DispatchTiling &tiling, const DispatchIo &io, const Sync &sync = Sync())
       : tiling_(tiling), io_(io), sync_(sync), window_(io.window) {}
 
@@ -27,9 +30,7 @@ class Dispatch {
       count_dropped();
     }
     for (uint32_t expert = 0; expert < tiling_.experts_per_rank; ++expert) {
-      sync_.wait_expert(expert);
       run(expert, worker);
-      sync_.expert_done(expert);
     }
   }
 
@@ -59,6 +60,23 @@ class Dispatch {
     close_buffers();
   }
 
+  // Rows that the capacity cut off, by source and expert: one worker's work.
+  AICORE void count_dropped() {
+    const uint32_t experts = tiling_.experts_per_rank;
+    auto *values = line_at<int32_t>(tiling_.dropped, experts).data();
+    for (uint32_t source = 0; source < window_.num_ranks(); ++source) {
+      for (uint32_t expert = 0; expert < experts; ++expert) {
+        const auto *offsets = io_.metadata.expert_offset + expert;
+        const int32_t kept = offsets[1] - offsets[0];
+        const int32_t end = io_.metadata.cumsum[static_cast<uint64_t>(source) * experts + expert];
+        const int32_t begin =
+            source == 0 ? 0 : io_.metadata.cumsum[static_cast<uint64_t>(source - 1) * experts + expert];
+        values[expert] = end - begin - (limit(end, kept) - limit(begin, kept));
+      }
+      store_scalars(tiling_.dropped, io_.dropped + static_cast<uint64_t>(source) * experts, experts, kScales);
+    }
+  }
+
  private:
   static constexpr int kFull = 0, kFree = 0;  // + buffer
   static constexpr int kScales = 2, kScalesFree = 2;
@@ -83,7 +101,9 @@ class Dispatch {
 
   AICORE void wait_for(uint32_t source) {
     if (source != ready_source_) {
+      sync_.before_peer();
       window_.wait(window_.rows_ready(window_.rank(), source));
+      sync_.after_peer(source);
       ready_source_ = source;
     }
   }
@@ -121,23 +141,6 @@ class Dispatch {
     wait_flag(PIPE_MTE2, PIPE_MTE3, kScales);
     TSTORE(to, scales);
     set_flag(PIPE_MTE3, PIPE_MTE2, kScalesFree);
-  }
-
-  // Rows that the capacity cut off, by source and expert.
-  AICORE void count_dropped() {
-    const uint32_t experts = tiling_.experts_per_rank;
-    auto *values = line_at<int32_t>(tiling_.dropped, experts).data();
-    for (uint32_t source = 0; source < window_.num_ranks(); ++source) {
-      for (uint32_t expert = 0; expert < experts; ++expert) {
-        const auto *offsets = io_.metadata.expert_offset + expert;
-        const int32_t kept = offsets[1] - offsets[0];
-        const int32_t end = io_.metadata.cumsum[static_cast<uint64_t>(source) * experts + expert];
-        const int32_t begin =
-            source == 0 ? 0 : io_.metadata.cumsum[static_cast<uint64_t>(source - 1) * experts + expert];
-        values[expert] = end - begin - (limit(end, kept) - limit(begin, kept));
-      }
-      store_scalars(tiling_.dropped, io_.dropped + static_cast<uint64_t>(source) * experts, experts, kScales);
-    }
   }
 
   AICORE static int32_t limit(int32_t value, int32_t max) { return value < max ? value : max; }

@@ -41,13 +41,16 @@ pub struct Dispatch;
 impl Stage for Dispatch {
     type Slot = moe_core::slot::Dispatch;
     type Tiling = DispatchTiling;
-    const KERNEL: KernelSource = KernelSource {
-        header: "dispatch.h",
-        class: "megamoe::Dispatch",
-    };
 
     fn name(&self) -> &'static str {
         "dispatch-pull"
+    }
+
+    fn kernel_source(&self) -> KernelSource {
+        KernelSource {
+            header: "dispatch.h",
+            class: "megamoe::Dispatch<Sync>",
+        }
     }
 
     fn plan(

@@ -8,9 +8,9 @@ namespace {
 template <typename Sort>
 AICORE void run(__gm__ uint8_t *raw) {
   if (reinterpret_cast<__gm__ FrontTiling *>(raw)->input_is_bf16 != 0) {
-    run_on_vector_cores<FrontReorder<Sort, bfloat16_t>, FrontTiling, FrontReorderIo>(raw);
+    run_on_vector_cores<FrontReorder<Sort, bfloat16_t>>(raw);
   } else {
-    run_on_vector_cores<FrontReorder<Sort, half>, FrontTiling, FrontReorderIo>(raw);
+    run_on_vector_cores<FrontReorder<Sort, half>>(raw);
   }
 }
 

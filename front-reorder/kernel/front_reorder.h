@@ -20,6 +20,9 @@ namespace megamoe {
 template <typename Sort, typename In, typename Sync = NoSync>
 class FrontReorder {
  public:
+  using Tiling = FrontTiling;
+  using Io = FrontReorderIo;
+
   AICORE FrontReorder(const FrontTiling &tiling, const FrontReorderIo &io, const Sync &sync = Sync())
       : tiling_(tiling), io_(io), sync_(sync), window_(io.window) {}
 
@@ -30,7 +33,7 @@ class FrontReorder {
     const Sort sort(tiling_, io_);
     const CountExchange exchange(tiling_, io_, window_);
     sort.sort(worker, routes, sync_);
-    exchange.publish(sort.counts(), Sort::publisher(worker));
+    exchange.publish(sort.counts(), sort.publisher(worker));
 
     TokenQuantizer<In> quantizer(tiling_, io_, window_);
     quantizer.run(tokens);
@@ -39,7 +42,7 @@ class FrontReorder {
       window_.notify(window_.rows_ready(peer, window_.rank()));
     }
 
-    exchange.wait_counts();
+    exchange.wait_counts(sync_);
     if (worker.idx == 0) {
       exchange.write_received();
     }

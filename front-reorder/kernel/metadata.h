@@ -37,17 +37,17 @@ class CountExchange {
   }
 
   // Returns when the counts of all ranks are here.
-  AICORE void wait_counts() const {
+  template <typename Sync>
+  AICORE void wait_counts(Sync &sync) const {
     for (uint32_t source = 0; source < window_.num_ranks(); ++source) {
       auto *row = window_.counts(window_.rank(), source);
+      sync.before_peer();
       for (uint32_t line = 1; line <= window_.count_lines(); ++line) {
         pto::comm::Signal flag(row + line * window_.line_words() - 1);
         pto::comm::TWAIT(flag, window_.epoch(), pto::comm::WaitCmp::EQ);
       }
-      // Scalar reads below must not find what the cache held before.
-      for (uint32_t word = 0; word < window_.count_row_words(); word += kCacheLineWords) {
-        dcci(row + word, cache_line_t::SINGLE_CACHE_LINE);
-      }
+      sync.after_peer(source);
+      refresh(row, window_.count_row_words());
     }
   }
 
@@ -110,7 +110,6 @@ class CountExchange {
 
  private:
   static constexpr int kInts = 3;
-  static constexpr uint32_t kCacheLineWords = 16;
 
   AICORE int32_t count(uint32_t source, uint32_t expert) const {
     return window_.counts(window_.rank(), source)[window_.count_index(expert)] - tiling_.count_marker;

@@ -1,4 +1,5 @@
 // Numbers a rank's routes by expert, in a stable order. Three ways to share the work; all give the same numbers.
+// AnyPath takes the one that the tiling names, so that one kernel serves launches of few and of many tokens.
 //
 //   FullLoad    every worker sorts all routes by itself: no exchange. For few routes.
 //   OneCore     the first worker sorts, the others read its numbers after a barrier.
@@ -105,14 +106,14 @@ class FullLoad : public RouteSort {
   using RouteSort::RouteSort;
 
   template <typename Sync>
-  AICORE void sort(const Worker &, const Range &own_routes, const Sync &) const {
+  AICORE void sort(const Worker &, const Range &own_routes, Sync &) const {
     clear_counts();
     count(0, tiling_.num_routes);
     start_rows();
     number(0, tiling_.num_routes, own_routes);
   }
 
-  AICORE static Worker publisher(const Worker &worker) { return worker; }
+  AICORE Worker publisher(const Worker &worker) const { return worker; }
 };
 
 class OneCore : public RouteSort {
@@ -120,7 +121,7 @@ class OneCore : public RouteSort {
   using RouteSort::RouteSort;
 
   template <typename Sync>
-  AICORE void sort(const Worker &worker, const Range &, const Sync &sync) const {
+  AICORE void sort(const Worker &worker, const Range &, Sync &sync) const {
     if (worker.idx == 0) {
       const Range all = {0, tiling_.num_routes};
       clear_counts();
@@ -132,7 +133,7 @@ class OneCore : public RouteSort {
   }
 
   // Only the first worker has the counts.
-  AICORE static Worker publisher(const Worker &worker) {
+  AICORE Worker publisher(const Worker &worker) const {
     Worker publisher;
     publisher.idx = worker.idx;
     publisher.num = 1;
@@ -145,7 +146,7 @@ class MultiCore : public RouteSort {
   using RouteSort::RouteSort;
 
   template <typename Sync>
-  AICORE void sort(const Worker &worker, const Range &own_routes, const Sync &sync) const {
+  AICORE void sort(const Worker &worker, const Range &own_routes, Sync &sync) const {
     auto *all_counts = reinterpret_cast<__gm__ int32_t *>(io_.workspace);
     const uint64_t row = align_up(tiling_.num_experts, kRowUnit);
     clear_counts();
@@ -156,7 +157,7 @@ class MultiCore : public RouteSort {
     number(own_routes.begin, own_routes.end, own_routes);
   }
 
-  AICORE static Worker publisher(const Worker &worker) { return worker; }
+  AICORE Worker publisher(const Worker &worker) const { return worker; }
 
  private:
   // Rows of counts start at multiples of 32 bytes.
@@ -190,6 +191,30 @@ class MultiCore : public RouteSort {
       first += counts[expert];
     }
   }
+};
+
+class AnyPath : public RouteSort {
+ public:
+  using RouteSort::RouteSort;
+
+  template <typename Sync>
+  AICORE void sort(const Worker &worker, const Range &own_routes, Sync &sync) const {
+    switch (path()) {
+      case Path::FullLoad:
+        return FullLoad(tiling_, io_).sort(worker, own_routes, sync);
+      case Path::OneCore:
+        return OneCore(tiling_, io_).sort(worker, own_routes, sync);
+      case Path::MultiCore:
+        return MultiCore(tiling_, io_).sort(worker, own_routes, sync);
+    }
+  }
+
+  AICORE Worker publisher(const Worker &worker) const {
+    return path() == Path::OneCore ? OneCore(tiling_, io_).publisher(worker) : worker;
+  }
+
+ private:
+  AICORE Path path() const { return static_cast<Path>(tiling_.path); }
 };
 
 }  // namespace megamoe

@@ -46,13 +46,16 @@ macro_rules! stages {
         impl Stage for $stage {
             type Slot = moe_core::slot::FrontReorder;
             type Tiling = FrontTiling;
-            const KERNEL: KernelSource = KernelSource {
-                header: "front_reorder.h",
-                class: "megamoe::FrontReorder",
-            };
 
             fn name(&self) -> &'static str {
                 $name
+            }
+
+            fn kernel_source(&self) -> KernelSource {
+                KernelSource {
+                    header: "front_reorder.h",
+                    class: "megamoe::FrontReorder<megamoe::AnyPath, In, Sync>",
+                }
             }
 
             fn plan(

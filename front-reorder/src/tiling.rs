@@ -59,9 +59,14 @@ pub struct FrontTiling {
     pub tail: u32,
     /// A maximum.
     pub max: u32,
+    /// How routes are numbered, a [`Path`].
+    pub path: u32,
+    /// Keeps the size a multiple of 8.
+    pub reserved: u32,
 }
 
 /// How routes are numbered.
+#[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     /// Every core sorts all routes.
@@ -109,10 +114,10 @@ pub(crate) fn plan(
     soc: &Soc,
 ) -> Result<Plan<FrontTiling>, PlanError> {
     let mut chunk = problem.hidden().min(MAX_LINE);
-    let (mut tiling, mut ub) = place(problem, rank, chunk);
+    let (mut tiling, mut ub) = place(path, problem, rank, chunk);
     while ub.used() > usable_ub(soc) && chunk > MIN_CHUNK {
         chunk = (chunk / 2).next_multiple_of(32);
-        (tiling, ub) = place(problem, rank, chunk);
+        (tiling, ub) = place(path, problem, rank, chunk);
     }
     ub.check_ub(
         name,
@@ -132,7 +137,7 @@ pub(crate) fn plan(
     })
 }
 
-fn place(problem: &Problem, rank: u32, chunk: u32) -> (FrontTiling, OnChip) {
+fn place(path: Path, problem: &Problem, rank: u32, chunk: u32) -> (FrontTiling, OnChip) {
     let routes = problem.num_routes(rank);
     let experts = u64::from(problem.num_experts());
     let (piece, wide) = (routes.clamp(1, MAX_LINE / 2), u64::from(chunk));
@@ -164,6 +169,8 @@ fn place(problem: &Problem, rank: u32, chunk: u32) -> (FrontTiling, OnChip) {
         q: ub.take(wide),
         tail: ub.take(32),
         max: ub.take(32),
+        path: path as u32,
+        reserved: 0,
     };
     (tiling, ub)
 }

@@ -24,6 +24,9 @@ namespace megamoe {
 template <typename Sync = NoSync>
 class Gmm {
  public:
+  using Tiling = GmmTiling;
+  using Io = GmmIo;
+
   AICORE Gmm(const GmmTiling &tiling, const GmmIo &io, const Sync &sync = Sync())
       : tiling_(tiling), io_(io), sync_(sync) {}
 
@@ -31,9 +34,7 @@ class Gmm {
   AICORE void operator()(const Worker &worker) {
     open_buffers();
     for (uint32_t expert = 0; expert < tiling_.experts_per_rank; ++expert) {
-      sync_.wait_expert(expert);
       tiles(expert, worker);
-      sync_.expert_done(expert);
     }
     close_buffers();
   }
@@ -71,6 +72,11 @@ class Gmm {
   // A tile of c.
   struct Region {
     uint32_t expert, row, col, rows, cols;
+  };
+
+  // The worker that takes the first tile of an expert.
+  struct Rotation {
+    uint32_t num_workers, expert, first;
   };
 
   // How an expert's rows are cut.
@@ -112,14 +118,24 @@ class Gmm {
   AICORE void tiles(uint32_t expert, const Worker &worker) {
     const Cut cut = this->cut(expert, worker.num);
     const uint32_t count = cut.down * cut.across;
-    const uint32_t start = tiling_.rotate != 0 ? first_worker_ : 0;
-    for (uint32_t tile = (worker.idx + worker.num - start % worker.num) % worker.num; tile < count;
-         tile += worker.num) {
+    const uint32_t start = tiling_.rotate != 0 ? first_worker(expert, worker.num) : 0;
+    for (uint32_t tile = (worker.idx + worker.num - start) % worker.num; tile < count; tile += worker.num) {
       const Region region = region_of(expert, cut, tile);
       multiply(region);
       store(region);
     }
-    first_worker_ = (first_worker_ + count) % worker.num;
+  }
+
+  // The worker that takes an expert's first tile: the same for all workers, whatever experts each has seen.
+  AICORE uint32_t first_worker(uint32_t expert, uint32_t num_workers) {
+    if (num_workers != rotation_.num_workers || expert < rotation_.expert) {
+      rotation_ = {num_workers, 0, 0};
+    }
+    for (; rotation_.expert < expert; ++rotation_.expert) {
+      const Cut cut = this->cut(rotation_.expert, num_workers);
+      rotation_.first = (rotation_.first + cut.down * cut.across) % num_workers;
+    }
+    return rotation_.first;
   }
 
   // Columns are taken in groups, down and up in turn, so that the operands of neighbouring tiles meet in the cache.
@@ -221,7 +237,7 @@ class Gmm {
   const GmmTiling tiling_;
   const GmmIo io_;
   Sync sync_;
-  uint32_t first_worker_ = 0;
+  Rotation rotation_ = {0, 0, 0};
   uint32_t l1_steps_ = 0;
   uint32_t l0_steps_ = 0;
 };

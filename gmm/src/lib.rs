@@ -47,13 +47,16 @@ macro_rules! stages {
         impl Stage for $stage {
             type Slot = moe_core::slot::$stage;
             type Tiling = GmmTiling;
-            const KERNEL: KernelSource = KernelSource {
-                header: "gmm.h",
-                class: "megamoe::Gmm",
-            };
 
             fn name(&self) -> &'static str {
                 $name
+            }
+
+            fn kernel_source(&self) -> KernelSource {
+                KernelSource {
+                    header: "gmm.h",
+                    class: "megamoe::Gmm<Sync>",
+                }
             }
 
             fn plan(

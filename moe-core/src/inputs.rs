@@ -96,35 +96,38 @@ impl RankInputs {
     /// [`InputError`] names the array, or the first bad route.
     pub fn check(&self, problem: &Problem, rank: u32) -> Result<(), InputError> {
         let sizes = InputSizes::of(problem, rank);
-        let length = |name, got: usize, want: u64| {
-            let got = got as u64;
-            if got == want {
-                Ok(())
-            } else {
-                Err(InputError::Length {
-                    rank,
-                    name,
-                    got,
-                    want,
-                })
-            }
-        };
-        length("x", self.x.len(), sizes.x)?;
-        let weights = &self.weights;
-        length(
-            "weight1",
-            weights.weight1.len(),
-            sizes.experts * sizes.weight1_per_expert,
-        )?;
-        length(
-            "weight2",
-            weights.weight2.len(),
-            sizes.experts * sizes.weight2_per_expert,
-        )?;
-        length("scale1", weights.scale1.len(), sizes.scale1)?;
-        length("scale2", weights.scale2.len(), sizes.scale2)?;
+        check_length(rank, "x", self.x.len(), sizes.x)?;
+        self.weights.check(&sizes, rank)?;
         routing::check_ids(problem, rank, &self.topk_ids)?;
         routing::check_probs(problem, rank, &self.probs)?;
         Ok(())
     }
+}
+
+impl RankWeights {
+    /// Checks every length.
+    ///
+    /// # Errors
+    /// [`InputError::Length`] names the array.
+    pub fn check(&self, sizes: &InputSizes, rank: u32) -> Result<(), InputError> {
+        let weight1 = sizes.experts * sizes.weight1_per_expert;
+        let weight2 = sizes.experts * sizes.weight2_per_expert;
+        check_length(rank, "weight1", self.weight1.len(), weight1)?;
+        check_length(rank, "weight2", self.weight2.len(), weight2)?;
+        check_length(rank, "scale1", self.scale1.len(), sizes.scale1)?;
+        check_length(rank, "scale2", self.scale2.len(), sizes.scale2)
+    }
+}
+
+fn check_length(rank: u32, name: &'static str, got: usize, want: u64) -> Result<(), InputError> {
+    let got = got as u64;
+    if got == want {
+        return Ok(());
+    }
+    Err(InputError::Length {
+        rank,
+        name,
+        got,
+        want,
+    })
 }

@@ -15,11 +15,14 @@
 
 use bytemuck::{Pod, Zeroable};
 use half::f16;
+use serde::{Deserialize, Serialize};
 
 use crate::gm::Gm;
 
 /// A position in the operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum StageKind {
     /// Sorts routes by expert, quantises tokens, publishes counts.
     FrontReorder,

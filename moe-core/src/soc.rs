@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Nanoseconds of a tick of the system counter, which all cores and ranks of a machine share: 50 MHz.
+pub const TICK_NANOSECONDS: u64 = 20;
+
 /// Cores, memories and clock of one device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -6,12 +6,14 @@ use crate::problem::Problem;
 use crate::slot::Slot;
 use crate::soc::Soc;
 
-/// The C++ side of a stage, for builds that stitch stages into one kernel.
+/// The C++ side of a stage. A kernel that stitches stages together was built for some classes; by this it is
+/// told whether a stage's plan is meant for one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelSource {
     /// Header as device code includes it, for example `dispatch/dispatch.h`.
     pub header: &'static str,
-    /// Class template in it, for example `megamoe::Dispatch`.
+    /// Class in it, for example `megamoe::Dispatch<Sync>`: `Sync` stands for the synchronisation policy, and
+    /// where a stage reads tokens or writes results `In` and `Out` for their types.
     pub class: &'static str,
 }
 
@@ -75,11 +77,12 @@ pub trait Stage {
     type Slot: Slot;
     /// What its device code reads besides the views: `#[repr(C)]`, no padding.
     type Tiling: Pod;
-    /// Its device code.
-    const KERNEL: KernelSource;
 
     /// Name, `{stage}-{variant}`.
     fn name(&self) -> &'static str;
+
+    /// Its device code.
+    fn kernel_source(&self) -> KernelSource;
 
     /// Whether it can run `problem` on `soc` as `rank`, and how, in one answer. Ranks differ in their
     /// number of tokens.

@@ -4,12 +4,11 @@
 
 use bytemuck::{Pod, Zeroable};
 use half::f16;
-use megamoe_device::{
-    Device, ExecutorOptions, Kernel, KernelCores, PlannedStage, RunStage, VirtualDevice,
-};
+use megamoe_device::{Kernel, KernelCores, RunStage};
 use megamoe_pipeline::generate::{DataSpec, RoutingSource, generate};
-use megamoe_pipeline::kernels::{KernelLayer, LayerStages};
+use megamoe_pipeline::layer::{LayerStages, MegaMoe, planner};
 use megamoe_pipeline::reference;
+use megamoe_pipeline::schedule::CombinePath;
 use megamoe_swiglu::reference::{ActivationOptions, swiglu};
 use megamoe_window::world::BoxError;
 use megamoe_window::{WindowLayout, World};
@@ -33,13 +32,17 @@ impl Stage for PlainSwiglu {
     // The slot says which views go in and out: with another one the layer would not take the stage.
     type Slot = moe_core::slot::Swiglu;
     type Tiling = PlainTiling;
-    const KERNEL: KernelSource = KernelSource {
-        header: "",
-        class: "",
-    };
 
     fn name(&self) -> &'static str {
         "swiglu-plain"
+    }
+
+    fn kernel_source(&self) -> KernelSource {
+        // Plain Rust has no C++ to build into the fused kernel: the stage runs by itself only.
+        KernelSource {
+            header: "",
+            class: "",
+        }
     }
 
     fn plan(
@@ -120,15 +123,19 @@ fn main() -> Result<(), BoxError> {
     let inputs = generate(&problem, &data, &|| ())?;
     let world = World::new(WindowLayout::new(&problem)?);
     let outputs = world.run_threads(|window| {
-        let device = VirtualDevice::alone(Soc::named("host")?, ExecutorOptions::default())?;
-        let activation = ActivationOptions::default();
-        let mut stages = LayerStages::standard(&problem, 0, device.soc(), activation)?;
-        stages.swiglu = PlannedStage::new(&PlainSwiglu, &problem, 0, device.soc())?;
-        for (position, name, cores, _) in stages.list() {
-            println!("{position:>10}  {name:<18} {cores} cores");
+        let mut stages = LayerStages::standard(ActivationOptions::default(), CombinePath::Auto);
+        stages.swiglu = planner(PlainSwiglu);
+        let mine = &inputs[window.rank() as usize];
+        let mut layer = MegaMoe::builder(&problem)
+            .stages(stages)
+            .separate(true)
+            .build(window, &mine.weights)?;
+        for stage in layer.plan().list() {
+            let (position, name, cores) = (stage.kind, stage.name, stage.num_blocks);
+            println!("{position:>13}  {name:<18} {cores} cores");
         }
-        let mut layer = KernelLayer::new(&problem, 0, &device, &inputs[0], stages)?;
-        Ok(layer.launch(window)?.out)
+        layer.run(mine)?;
+        Ok(layer.output()?)
     })?;
     let want = reference::run(&problem, &inputs, ActivationOptions::default()).out;
     assert_eq!(outputs, want, "the layer equals the oracle bit for bit");

@@ -2,8 +2,10 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`kernels`] | one launch on one rank, stage after stage as kernels of a device |
-//! | [`rank`] | one launch on one rank, its peers behind the window |
+//! | [`layer`] | the layer on one rank: built once, launched often, as one fused kernel or stage after stage |
+//! | [`schedule`] | which cores of the fused kernel take what, and when |
+//! | [`rank`] | one launch on one rank with the oracles as its stages, its peers behind the window |
+//! | [`trace`] | what the cores of a fused launch did: table, trace, picture |
 //! | [`mod@reference`] | the layer's oracle: the chain of the stages' oracles over all ranks |
 //! | [`generate`] | inputs of all ranks, made in parallel |
 //! | [`case`] | case directories: the published format and our own |
@@ -13,8 +15,10 @@
 
 pub mod case;
 pub mod generate;
-pub mod kernels;
+pub mod layer;
 pub mod rank;
 pub mod reference;
 pub mod sample;
+pub mod schedule;
+pub mod trace;
 pub mod verify;

@@ -54,15 +54,16 @@ struct Gelu {
 template <typename Activation = Silu, typename Sync = NoSync>
 class Swiglu {
  public:
+  using Tiling = SwigluTiling;
+  using Io = SwigluIo;
+
   AICORE Swiglu(const SwigluTiling &tiling, const SwigluIo &io, const Sync &sync = Sync())
       : tiling_(tiling), io_(io), sync_(sync) {}
 
   // All experts, each split over the workers.
   AICORE void operator()(const Worker &worker) {
     for (uint32_t expert = 0; expert < tiling_.experts_per_rank; ++expert) {
-      sync_.wait_expert(expert);
       run(expert, worker);
-      sync_.expert_done(expert);
     }
   }
 
@@ -78,6 +79,7 @@ class Swiglu {
     if (begin == end) {
       return;
     }
+    refresh(io_.row_scale + begin, end - begin);
     open_buffers();
     const uint32_t chunks = (tiling_.intermediate + tiling_.chunk - 1) / tiling_.chunk;
     const uint32_t steps = (end - begin) * chunks;

@@ -60,15 +60,21 @@ impl Swiglu {
 impl Stage for Swiglu {
     type Slot = moe_core::slot::Swiglu;
     type Tiling = SwigluTiling;
-    const KERNEL: KernelSource = KernelSource {
-        header: "swiglu.h",
-        class: "megamoe::Swiglu",
-    };
 
     fn name(&self) -> &'static str {
         match self.options.activation {
             Activation::Silu => "swiglu-silu",
             Activation::Gelu => "swiglu-gelu",
+        }
+    }
+
+    fn kernel_source(&self) -> KernelSource {
+        KernelSource {
+            header: "swiglu.h",
+            class: match self.options.activation {
+                Activation::Silu => "megamoe::Swiglu<megamoe::Silu, Sync>",
+                Activation::Gelu => "megamoe::Swiglu<megamoe::Gelu, Sync>",
+            },
         }
     }
 

@@ -6,8 +6,8 @@ using namespace megamoe;
 extern "C" __global__ AICORE void megamoe_unpermute(__gm__ uint8_t *raw) {
   const auto *tiling = reinterpret_cast<__gm__ UnpermuteTiling *>(raw);
   if (tiling->output_is_bf16 != 0) {
-    run_on_vector_cores<Unpermute<bfloat16_t>, UnpermuteTiling, UnpermuteIo>(raw);
+    run_on_vector_cores<Unpermute<bfloat16_t>>(raw);
   } else {
-    run_on_vector_cores<Unpermute<half>, UnpermuteTiling, UnpermuteIo>(raw);
+    run_on_vector_cores<Unpermute<half>>(raw);
   }
 }

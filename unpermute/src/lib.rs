@@ -42,13 +42,16 @@ pub struct Unpermute;
 impl Stage for Unpermute {
     type Slot = moe_core::slot::Unpermute;
     type Tiling = UnpermuteTiling;
-    const KERNEL: KernelSource = KernelSource {
-        header: "unpermute.h",
-        class: "megamoe::Unpermute",
-    };
 
     fn name(&self) -> &'static str {
         "unpermute-direct"
+    }
+
+    fn kernel_source(&self) -> KernelSource {
+        KernelSource {
+            header: "unpermute.h",
+            class: "megamoe::Unpermute<Out, Sync>",
+        }
     }
 
     fn plan(

@@ -28,6 +28,10 @@ pub struct UnpermuteTiling {
     pub sum: u32,
     /// The rounded sum.
     pub out: u32,
+    /// Experts of each rank.
+    pub experts_per_rank: u32,
+    /// Whether an expert's rows are back, an int32 for each.
+    pub back: u32,
 }
 
 pub(crate) fn plan(
@@ -50,6 +54,8 @@ pub(crate) fn plan(
         wide: ub.take(4 * wide),
         sum: ub.take(4 * wide),
         out: ub.take(2 * wide),
+        experts_per_rank: problem.experts_per_rank(),
+        back: ub.take(4 * u64::from(problem.num_experts())),
     };
     ub.check_ub(name, "the buffers of a row", soc)?;
     Ok(Plan {

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicI32, Ordering, fence};
 
+use moe_core::soc::TICK_NANOSECONDS;
+
 use super::types::{BarrierKind, Compare, CoreInfo, Memory};
 use crate::runtime::core::{Core, NUM_EVENTS, NUM_PIPES, Wait};
 use crate::runtime::launch::NUM_CROSS_FLAGS;
@@ -90,6 +92,17 @@ unsafe extern "C" fn megamoe_dev_wait_flag(source: u32, target: u32, event: u32)
 #[unsafe(no_mangle)]
 unsafe extern "C" fn megamoe_dev_fence() {
     fence(Ordering::SeqCst);
+}
+
+/// `get_sys_cnt`.
+///
+/// # Safety
+/// Always safe.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn megamoe_dev_sys_cnt() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let nanoseconds = now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
+    nanoseconds / TICK_NANOSECONDS
 }
 
 /// `SYNCALL`.

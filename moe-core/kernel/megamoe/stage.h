@@ -1,8 +1,10 @@
 // What all stages share on the device: workers, synchronisation policies, and lines of UB and GM.
 //
-// A stage is a class template over its synchronisation policy. Who calls it deals the cores: it passes a worker, `idx`
-// of `num`. The stage says which expert it waits for and which it has finished; the policy says how. So one body runs
-// alone, fused and under test.
+// A stage is a class template over its synchronisation policy. Who calls it deals the work: it passes an expert and a
+// worker, `idx` of `num`, and sees to it that the expert's input is there. What a stage itself has to wait for, other
+// vector cores and other ranks, it says to the policy. So one body runs alone, fused and under test.
+//
+// A stage names the types of its arguments, `Tiling` and `Io`, and is constructed from them and a policy.
 #pragma once
 
 #include "kernel_operator.h"
@@ -35,18 +37,22 @@ AICORE inline uint32_t min_of(uint32_t a, uint32_t b) { return a < b ? a : b; }
 AICORE inline uint32_t max_of(uint32_t a, uint32_t b) { return a > b ? a : b; }
 AICORE inline uint32_t align_up(uint32_t value, uint32_t to) { return (value + to - 1) / to * to; }
 
-// For a stage that runs alone: its inputs are there when it starts, and its end is the launch's end.
+// What this core wrote before is visible to who sees a signal of it.
+AICORE inline void publish_writes() {
+  pipe_barrier(PIPE_ALL);
+  dsb(DSB_DDR);
+}
+
+// For a stage that runs alone.
 struct NoSync {
-  // Returns when the expert's input is there.
-  AICORE void wait_expert(uint32_t) const {}
-  // This worker's share of the expert is done.
-  AICORE void expert_done(uint32_t) const {}
   // Returns when all vector workers of the stage are here, and what they wrote is visible.
   AICORE void vector_barrier() const {
-    pipe_barrier(PIPE_ALL);
-    dsb(DSB_DDR);
+    publish_writes();
     pto::SYNCALL<pto::SyncCoreType::AIVOnly>();
   }
+  // Around every wait for another rank.
+  AICORE void before_peer() const {}
+  AICORE void after_peer(uint32_t) const {}
 };
 
 // All vector cores of the launch, as workers.
@@ -85,6 +91,22 @@ AICORE inline GmLine<T> gm_line(__gm__ T *data, uint32_t len) {
   return GmLine<T>(data, pto::Shape<1, 1, 1, 1, pto::DYNAMIC>(len));
 }
 
+// Bytes of a line of the scalar unit's cache.
+constexpr uint32_t kCacheLineBytes = 64;
+
+// Writes back what the scalar unit wrote of `count` values, and forgets what its cache holds of them: before it reads
+// what another core or pipe wrote in this launch, and after it wrote what others read.
+template <typename T>
+AICORE inline void refresh(__gm__ T *values, uint64_t count) {
+  if (count == 0) {
+    return;
+  }
+  auto *line = reinterpret_cast<__gm__ uint8_t *>(reinterpret_cast<uint64_t>(values) / kCacheLineBytes * kCacheLineBytes);
+  for (auto *end = reinterpret_cast<__gm__ uint8_t *>(values + count); line < end; line += kCacheLineBytes) {
+    dcci(line, cache_line_t::SINGLE_CACHE_LINE, dcci_dst_t::CACHELINE_OUT);
+  }
+}
+
 // Stores `len` values that the scalar unit wrote at `address` of UB; when it returns, they may be overwritten. `event` is
 // free between S and MTE3, both ways.
 template <typename T>
@@ -106,9 +128,9 @@ struct StageArgs {
 };
 
 // The body of a stand-alone kernel on vector cores.
-template <typename Stage, typename Tiling, typename Io>
+template <typename Stage>
 AICORE inline void run_on_vector_cores(__gm__ uint8_t *raw) {
-  const auto args = *reinterpret_cast<__gm__ StageArgs<Tiling, Io> *>(raw);
+  const auto args = *reinterpret_cast<__gm__ StageArgs<typename Stage::Tiling, typename Stage::Io> *>(raw);
   if (ASCEND_IS_AIV) {
     Stage stage(args.tiling, args.io);
     stage(vector_worker());

@@ -7,6 +7,7 @@ mod problem;
 mod ranks;
 mod report;
 mod run;
+mod timeline;
 mod verify;
 
 use std::process::ExitCode;
@@ -14,6 +15,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use megamoe_device::DeviceError;
 use megamoe_pipeline::case::CaseError;
+use megamoe_pipeline::schedule::ScheduleError;
+use megamoe_pipeline::trace::chrome::TraceError;
 use megamoe_window::{WindowSizeError, WorldError};
 use moe_core::routing::RoutingError;
 use moe_core::soc::UnknownSoc;
@@ -41,6 +44,8 @@ enum Command {
     Gen(gen_case::GenArgs),
     /// Compare the output files of a run with the expected ones, or with the oracle.
     Verify(verify::VerifyArgs),
+    /// Draw when each expert of a fused launch was in which stage.
+    Timeline(timeline::TimelineArgs),
     /// Print what a run will need: memory, windows, tilings.
     Plan(plan::PlanArgs),
 }
@@ -75,6 +80,13 @@ enum CliError {
     Plan(#[from] PlanError),
     #[error(transparent)]
     Device(#[from] DeviceError),
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+    #[error("{}: {source}", path.display())]
+    Trace {
+        path: std::path::PathBuf,
+        source: TraceError,
+    },
     #[error(transparent)]
     World(#[from] WorldError),
     #[error("{0}")]
@@ -114,6 +126,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Gen(args) => gen_case::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Timeline(args) => timeline::run(&args),
         Command::Plan(args) => plan::run(&args),
     };
     match result {

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use megamoe_pipeline::case::Description;
-use megamoe_pipeline::kernels::LayerStages;
+use megamoe_pipeline::layer::LayerStages;
+use megamoe_pipeline::schedule::CombinePath;
 use megamoe_swiglu::reference::ActivationOptions;
 use megamoe_window::WindowLayout;
 use moe_core::{InputSizes, Problem, Soc};
@@ -59,17 +60,20 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome, CliError> {
 /// The stages of every rank; ranks with the same are listed once.
 fn print_stages(problem: &Problem, soc: &str) -> Result<(), CliError> {
     let soc = Soc::named(soc)?.on_this_machine();
+    let standard = LayerStages::standard(ActivationOptions::default(), CombinePath::Auto);
     let mut last = Vec::new();
     for rank in 0..problem.num_ranks() {
-        let stages = LayerStages::standard(problem, rank, &soc, ActivationOptions::default())?;
-        let list = stages.list();
+        let list = standard.plan(problem, rank, &soc)?.list();
         if list == last {
             continue;
         }
         println!("stages on {}, from rank {rank}:", soc.name);
-        for (position, name, blocks, workspace) in &list {
-            let workspace = super::report::bytes(*workspace);
-            println!("{position:>10}  {name:<18} {blocks:>3} cores, workspace {workspace}");
+        for stage in &list {
+            let workspace = super::report::bytes(stage.workspace_bytes);
+            println!(
+                "{:>10}  {:<18} {:>3} cores, workspace {workspace}",
+                stage.kind, stage.name, stage.num_blocks
+            );
         }
         last = list;
     }

@@ -1,20 +1,23 @@
 //! Runs the ranks of a world, as threads or as processes, and gathers what they measured.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
-use megamoe_device::{Device, Executor, ExecutorOptions, VirtualDevice};
-use megamoe_pipeline::kernels::{KernelLayer, LayerStages};
-use megamoe_pipeline::rank::{self, RankOutput};
+use megamoe_device::{Executor, ExecutorOptions, VirtualDevice};
+use megamoe_pipeline::layer::{CoreTimeline, Dropped, LaunchReport, MegaMoe};
+use megamoe_pipeline::rank;
+use megamoe_pipeline::schedule::Schedule;
+use megamoe_pipeline::trace::Timeline;
 use megamoe_swiglu::reference::ActivationOptions;
 use megamoe_window::world::{BoxError, Joined, RankCommand};
 use megamoe_window::{Window, WindowLayout, World};
 use moe_core::{Problem, RankInputs, Soc, StageKind};
 use serde::{Deserialize, Serialize};
 
+use super::report::StageSeconds;
 use super::{CliError, data};
 
 /// How ranks run.
@@ -24,8 +27,14 @@ pub(super) struct WorldArgs {
     #[arg(long, value_enum, default_value_t = RankKind::Threads)]
     pub(super) ranks: RankKind,
     /// What runs the stages.
-    #[arg(long, value_enum, default_value_t = StageSet::Separate)]
+    #[arg(long, value_enum, default_value_t = StageSet::Fused)]
     stages: StageSet,
+    /// Schedule of the fused kernel: seed, stages, waves, or a TOML file [default: waves on host, else seed].
+    #[arg(long, value_name = "FILE|NAME")]
+    schedule: Option<String>,
+    /// Succeed even if a rank's capacity drops routes.
+    #[arg(long)]
+    pub(super) allow_drop: bool,
     /// Device that kernels run on: host, or an Ascend to be imitated (Ascend910B1 ..).
     #[arg(long, value_name = "NAME", default_value = "host")]
     soc: String,
@@ -46,6 +55,8 @@ pub(super) struct WorldArgs {
 /// What runs the stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum StageSet {
+    /// One kernel of all stages, on the virtual device.
+    Fused,
     /// A kernel for each stage, one after the other, on the virtual device.
     Separate,
     /// The oracles, in plain Rust.
@@ -55,6 +66,7 @@ pub(super) enum StageSet {
 impl StageSet {
     fn name(self) -> &'static str {
         match self {
+            Self::Fused => "fused kernel",
             Self::Separate => "separate kernels",
             Self::Oracle => "oracle",
         }
@@ -117,7 +129,25 @@ impl WorldArgs {
 
     /// The device's description.
     pub(super) fn soc(&self) -> Result<Soc, CliError> {
-        Ok(Soc::named(&self.soc)?)
+        Ok(Soc::named(&self.soc)?.on_this_machine())
+    }
+
+    /// The schedule of the fused kernel, checked against the device and the problem.
+    pub(super) fn schedule(&self, soc: &Soc, problem: &Problem) -> Result<Schedule, CliError> {
+        let name = self.schedule.as_deref();
+        let schedule = Schedule::named(name.unwrap_or_else(|| Schedule::default_name(soc)))?;
+        schedule.resolve(soc, problem.experts_per_rank())?;
+        if name.is_some() && self.stages != StageSet::Fused {
+            let message =
+                "--schedule is for --stages fused: separate stages take all cores in turn";
+            return Err(CliError::Request(message.to_owned()));
+        }
+        Ok(schedule)
+    }
+
+    /// Whether the run leaves a timeline.
+    pub(super) fn is_fused(&self) -> bool {
+        self.stages == StageSet::Fused
     }
 
     /// An executor for `num_devices` ranks of this process out of those of the world.
@@ -141,8 +171,14 @@ impl WorldArgs {
 pub(super) struct RankRun {
     /// Seconds of each timed launch.
     launch_seconds: Vec<f64>,
-    /// Seconds in each stage of each timed launch, in the order of [`StageKind::ALL`].
-    stage_seconds: Vec<Vec<f64>>,
+    /// Times in each stage of each timed launch, in the order of [`StageKind::ALL`].
+    stage_times: Vec<Vec<StageSeconds>>,
+    /// Routes that the last launch dropped.
+    dropped: Vec<Dropped>,
+    /// Seconds that the last launch waited for each rank.
+    peer_waits: Vec<f64>,
+    /// What each core did in the last launch.
+    cores: Vec<CoreTimeline>,
     /// Output of the last launch.
     #[serde(skip)]
     out: Vec<u16>,
@@ -155,8 +191,14 @@ pub(super) struct WorldRun {
     pub(super) out: Vec<Vec<u16>>,
     /// Seconds of each timed launch, of its slowest rank.
     pub(super) launch_seconds: Vec<f64>,
-    /// Seconds in each stage: mean over ranks and timed launches.
-    pub(super) stage_seconds: Vec<(&'static str, f64)>,
+    /// Times in each stage: mean over ranks and timed launches.
+    pub(super) stage_times: Vec<(StageKind, StageSeconds)>,
+    /// Routes that the last launch dropped.
+    pub(super) dropped: Vec<Dropped>,
+    /// Seconds that each rank waited for each other in the last launch; empty where that is not known.
+    pub(super) peer_waits: Vec<Vec<f64>>,
+    /// What the cores of each rank did in the last launch; empty unless it was one kernel.
+    pub(super) timeline: Timeline,
 }
 
 impl WorldRun {
@@ -167,17 +209,25 @@ impl WorldRun {
             seconds.fold(0.0, f64::max)
         };
         let mean = |(place, kind): (usize, StageKind)| {
-            let launches = ranks.iter().flat_map(|rank| &rank.stage_seconds);
-            let (count, sum) = launches.fold((0u32, 0.0), |(count, sum), stages| {
-                (count + 1, sum + stages.get(place).copied().unwrap_or(0.0))
-            });
-            (kind.name(), sum / f64::from(count.max(1)))
+            let launches = ranks.iter().flat_map(|rank| &rank.stage_times);
+            let times: Vec<_> = launches.filter_map(|stages| stages.get(place)).collect();
+            (kind, StageSeconds::mean(&times))
         };
-        Self {
+        let mut run = Self {
             launch_seconds: (0..num_launches).map(slowest).collect(),
-            stage_seconds: StageKind::ALL.into_iter().enumerate().map(mean).collect(),
-            out: ranks.into_iter().map(|rank| rank.out).collect(),
+            stage_times: StageKind::ALL.into_iter().enumerate().map(mean).collect(),
+            out: Vec::new(),
+            dropped: Vec::new(),
+            peer_waits: Vec::new(),
+            timeline: Timeline::default(),
+        };
+        for rank in ranks {
+            run.out.push(rank.out);
+            run.dropped.extend(rank.dropped);
+            run.peer_waits.push(rank.peer_waits);
+            run.timeline.ranks.push(rank.cores);
         }
+        run
     }
 }
 
@@ -186,7 +236,15 @@ struct RankPlace<'a> {
     args: &'a WorldArgs,
     problem: &'a Problem,
     soc: &'a Soc,
+    schedule: &'a Schedule,
     executor: &'a Arc<Executor>,
+}
+
+/// What a launch gave beside its output.
+#[derive(Default)]
+struct Launched {
+    stage_times: Vec<StageSeconds>,
+    report: Option<LaunchReport>,
 }
 
 impl RankPlace<'_> {
@@ -197,46 +255,95 @@ impl RankPlace<'_> {
         inputs: &RankInputs,
         launched: &dyn Fn(),
     ) -> Result<RankRun, BoxError> {
-        let (problem, activation) = (self.problem, ActivationOptions::default());
-        if self.args.stages == StageSet::Oracle {
-            let mut launch = |window: &mut Window| {
-                rank::launch(problem, window, inputs, activation).map_err(BoxError::from)
-            };
-            return self.repeat(window, &mut launch, launched);
+        match self.args.stages {
+            StageSet::Oracle => self.run_oracles(window, inputs, launched),
+            StageSet::Fused | StageSet::Separate => self.run_layer(window, inputs, launched),
         }
-        let rank = window.rank();
-        let device = VirtualDevice::new(self.soc.clone(), rank, Arc::clone(self.executor))
-            .with_peer_failure(window.failure_probe());
-        let stages = LayerStages::standard(problem, rank, device.soc(), activation)?;
-        let mut layer = KernelLayer::new(problem, rank, &device, inputs, stages)?;
-        let mut launch = |window: &mut Window| layer.launch(window).map_err(BoxError::from);
-        self.repeat(window, &mut launch, launched)
     }
 
-    fn repeat(
+    fn run_oracles(
         &self,
         window: &mut Window,
-        launch: &mut dyn FnMut(&mut Window) -> Result<RankOutput, BoxError>,
+        inputs: &RankInputs,
         launched: &dyn Fn(),
     ) -> Result<RankRun, BoxError> {
-        let interrupted: &AtomicBool = &super::run::interrupt_flag();
         let mut run = RankRun::default();
         for number in 0..self.args.num_launches() {
-            if interrupted.load(Ordering::Relaxed) {
-                return Err("interrupted".into());
-            }
             window.barrier()?;
             let start = Instant::now();
-            let RankOutput { out, stage_times } = launch(window)?;
-            if number >= self.args.warmup {
-                run.launch_seconds.push(start.elapsed().as_secs_f64());
-                let seconds = stage_times.iter().map(|(_, time)| time.as_secs_f64());
-                run.stage_seconds.push(seconds.collect());
-            }
-            run.out = out;
+            let activation = ActivationOptions::default();
+            let output = rank::launch(self.problem, window, inputs, activation)?;
+            let times = output.stage_times.iter();
+            let stage_times = times
+                .map(|(_, time)| StageSeconds::of_span(*time))
+                .collect();
+            let launch = Launched {
+                stage_times,
+                report: None,
+            };
+            self.note(&mut run, number, start.elapsed(), launch)?;
+            run.out = output.out;
             launched();
         }
         Ok(run)
+    }
+
+    fn run_layer(
+        &self,
+        window: &mut Window,
+        inputs: &RankInputs,
+        launched: &dyn Fn(),
+    ) -> Result<RankRun, BoxError> {
+        let device = VirtualDevice::new(self.soc.clone(), window.rank(), Arc::clone(self.executor))
+            .with_peer_failure(window.failure_probe());
+        let mut layer = MegaMoe::builder(self.problem)
+            .device(&device)
+            .schedule(self.schedule.clone())
+            .separate(self.args.stages == StageSet::Separate)
+            .allow_drop(self.args.allow_drop)
+            .build(window, &inputs.weights)?;
+        let mut run = RankRun::default();
+        for number in 0..self.args.num_launches() {
+            layer.window().barrier()?;
+            let start = Instant::now();
+            let report = layer.run(inputs)?;
+            let time = start.elapsed();
+            let launch = Launched {
+                stage_times: report.stage_times.iter().map(StageSeconds::of).collect(),
+                report: Some(report),
+            };
+            self.note(&mut run, number, time, launch)?;
+            launched();
+        }
+        run.out = layer.output()?;
+        Ok(run)
+    }
+
+    /// Adds a launch to a run.
+    fn note(
+        &self,
+        run: &mut RankRun,
+        number: u32,
+        time: Duration,
+        launch: Launched,
+    ) -> Result<(), BoxError> {
+        if super::run::interrupt_flag().load(Ordering::Relaxed) {
+            return Err("interrupted".into());
+        }
+        if number >= self.args.warmup {
+            run.launch_seconds.push(time.as_secs_f64());
+            run.stage_times.push(launch.stage_times);
+        }
+        if let Some(report) = launch.report {
+            run.dropped = report.dropped;
+            run.peer_waits = report
+                .peer_waits
+                .iter()
+                .map(Duration::as_secs_f64)
+                .collect();
+            run.cores = report.cores;
+        }
+        Ok(())
     }
 }
 
@@ -251,10 +358,12 @@ pub(super) fn run_all(
         args.soc()?,
         args.executor(inputs.len(), problem.num_ranks())?,
     );
+    let schedule = args.schedule(&soc, problem)?;
     let place = RankPlace {
         args,
         problem,
         soc: &soc,
+        schedule: &schedule,
         executor: &executor,
     };
     let runs = match args.ranks {
@@ -295,10 +404,12 @@ pub(super) fn run_joined(
     inputs: &RankInputs,
 ) -> Result<RankRun, BoxError> {
     let (soc, executor) = (args.soc()?, args.executor(1, problem.num_ranks())?);
+    let schedule = args.schedule(&soc, problem)?;
     let place = RankPlace {
         args,
         problem,
         soc: &soc,
+        schedule: &schedule,
         executor: &executor,
     };
     place.run(joined.window(), inputs, &|| ())

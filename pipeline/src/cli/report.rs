@@ -1,10 +1,15 @@
 //! What commands print.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
+use megamoe_pipeline::layer::{Dropped, StageTime};
+use megamoe_pipeline::trace::overlap::Overlap;
 use megamoe_pipeline::verify::Comparison;
-use moe_core::Problem;
 use moe_core::routing::{Load, Spread};
-use serde::Serialize;
+use moe_core::{Problem, StageKind};
+use serde::{Deserialize, Serialize};
 
 use super::CliError;
 
@@ -49,6 +54,49 @@ pub(super) fn bytes(count: u64) -> String {
     }
 }
 
+/// Seconds of a stage in a launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct StageSeconds {
+    /// From the first core that began to the last that ended.
+    pub(super) span: f64,
+    /// Work of all cores.
+    pub(super) busy: f64,
+    /// Waits of all cores.
+    pub(super) stalled: f64,
+}
+
+impl StageSeconds {
+    /// Of a stage of which no more is known.
+    pub(super) fn of_span(span: Duration) -> Self {
+        Self {
+            span: span.as_secs_f64(),
+            ..Self::default()
+        }
+    }
+
+    /// Of a launch's report.
+    pub(super) fn of(time: &StageTime) -> Self {
+        Self {
+            span: time.span.as_secs_f64(),
+            busy: time.busy.as_secs_f64(),
+            stalled: time.stalled.as_secs_f64(),
+        }
+    }
+
+    /// Mean of some.
+    pub(super) fn mean(times: &[&Self]) -> Self {
+        let mean = |value: fn(&Self) -> f64| {
+            let sum: f64 = times.iter().map(|time| value(time)).sum();
+            sum / times.len().max(1) as f64
+        };
+        Self {
+            span: mean(|time| time.span),
+            busy: mean(|time| time.busy),
+            stalled: mean(|time| time.stalled),
+        }
+    }
+}
+
 /// What a run did.
 #[derive(Serialize)]
 pub(super) struct RunReport {
@@ -56,8 +104,12 @@ pub(super) struct RunReport {
     pub(super) problem: moe_core::ProblemSpec,
     /// What ran the stages.
     pub(super) stages: &'static str,
-    /// Seconds in each stage, mean over the counted launches.
-    pub(super) stage_seconds: Vec<(&'static str, f64)>,
+    /// Seconds in each stage, mean over ranks and the counted launches.
+    pub(super) stage_seconds: BTreeMap<StageKind, StageSeconds>,
+    /// How the last launch's stages overlapped, where they were one kernel.
+    pub(super) overlap: Option<Overlap>,
+    /// Seconds that each rank waited for each other in the last launch, where they are known.
+    pub(super) peer_waits: Vec<Vec<f64>>,
     /// Seconds of each counted launch.
     pub(super) launch_seconds: Vec<f64>,
     /// Multiply and add operations of the two matmuls, in 1e9 per second of the median launch.
@@ -70,6 +122,8 @@ pub(super) struct RunReport {
     pub(super) rank_spread: Spread,
     /// Rows that capacities dropped.
     pub(super) dropped_rows: u64,
+    /// The same by rank, expert and source.
+    pub(super) dropped: Vec<Dropped>,
     /// What was compared, and how it went.
     pub(super) verified: Option<Verified>,
 }
@@ -89,24 +143,10 @@ impl RunReport {
     /// Prints it for people.
     pub(super) fn print(&self, problem: &Problem) {
         println!("{}", problem_line(problem));
-        let mut table = Table::new();
-        table
-            .load_style(ASCII_MARKDOWN)
-            .set_header(["stage", "ms", "share"]);
-        let total: f64 = self.stage_seconds.iter().map(|(_, seconds)| seconds).sum();
-        for (stage, seconds) in &self.stage_seconds {
-            let share = if total > 0.0 {
-                100.0 * seconds / total
-            } else {
-                0.0
-            };
-            table.add_row([
-                (*stage).to_owned(),
-                format!("{:.3}", seconds * 1e3),
-                format!("{share:.1} %"),
-            ]);
+        match &self.overlap {
+            Some(overlap) => print_overlap(overlap),
+            None => print_stages(&self.stage_seconds),
         }
-        println!("{table}");
         let median = median(&self.launch_seconds);
         println!(
             "{}: {:.3} ms (median of {}), {:.1} GOPS",
@@ -117,8 +157,12 @@ impl RunReport {
         );
         print_spread("rows per expert", &self.expert_spread);
         print_spread("rows per rank", &self.rank_spread);
+        print_waits(&self.peer_waits);
         if self.dropped_rows > 0 {
             println!("dropped rows: {}", self.dropped_rows);
+            for dropped in &self.dropped {
+                println!("    {dropped}");
+            }
         }
         match &self.verified {
             None => println!("verified: no"),
@@ -131,6 +175,78 @@ impl RunReport {
             }
         }
     }
+}
+
+/// Stages that ran one after the other.
+fn print_stages(stages: &BTreeMap<StageKind, StageSeconds>) {
+    let mut table = Table::new();
+    table
+        .load_style(ASCII_MARKDOWN)
+        .set_header(["stage", "ms", "share"]);
+    let total: f64 = stages.values().map(|stage| stage.span).sum();
+    for (kind, stage) in stages {
+        table.add_row([
+            kind.to_string(),
+            format!("{:.3}", stage.span * 1e3),
+            percent(stage.span, total),
+        ]);
+    }
+    println!("{table}");
+}
+
+/// Stages of one kernel.
+fn print_overlap(overlap: &Overlap) {
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN).set_header([
+        "stage",
+        "cores",
+        "busy ms",
+        "share",
+        "waits for cores ms",
+        "waits for ranks ms",
+    ]);
+    let total: f64 = overlap.stages.iter().map(|stage| stage.busy).sum();
+    for stage in &overlap.stages {
+        table.add_row([
+            stage.stage.to_string(),
+            stage.cores.to_string(),
+            format!("{:.3}", stage.busy * 1e3),
+            percent(stage.busy, total),
+            format!("{:.3}", stage.waits_for_cores * 1e3),
+            format!("{:.3}", stage.waits_for_ranks * 1e3),
+        ]);
+    }
+    println!("{table}");
+    println!(
+        "communication: {:.3} ms of a rank, {:.1} % of it beside matrix work; \
+         before the first matmul {:.3} ms, after the last {:.3} ms (of {:.3})",
+        overlap.communication * 1e3,
+        100.0 * overlap.hidden_share(),
+        overlap.head * 1e3,
+        overlap.tail * 1e3,
+        overlap.launch * 1e3,
+    );
+}
+
+/// The rank that others waited for longest.
+fn print_waits(peer_waits: &[Vec<f64>]) {
+    let waits = (0..).zip(peer_waits).flat_map(|(rank, waits): (u32, _)| {
+        (0..)
+            .zip(waits)
+            .map(move |(peer, &wait): (u32, &f64)| (rank, peer, wait))
+    });
+    let longest = waits.max_by(|a, b| a.2.total_cmp(&b.2));
+    if let Some((rank, peer, wait)) = longest.filter(|(_, _, wait)| *wait > 0.0) {
+        println!(
+            "longest wait of a core: rank {rank} for rank {peer}, {:.3} ms",
+            wait * 1e3
+        );
+    }
+}
+
+fn percent(part: f64, total: f64) -> String {
+    let share = if total > 0.0 { part / total } else { 0.0 };
+    format!("{:.1} %", 100.0 * share)
 }
 
 fn print_spread(name: &str, spread: &Spread) {

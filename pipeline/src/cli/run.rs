@@ -1,5 +1,7 @@
 //! `megamoe run`.
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -7,6 +9,8 @@ use std::sync::{Arc, OnceLock};
 use clap::{Args, ValueEnum};
 use megamoe_pipeline::case::{Case, CaseError, DataSource, Description, files};
 use megamoe_pipeline::generate::DataSpec;
+use megamoe_pipeline::trace::overlap::Overlap;
+use megamoe_pipeline::trace::{Timeline, chrome};
 use megamoe_pipeline::verify::{Comparison, Tolerance};
 use megamoe_pipeline::{reference, sample};
 use megamoe_swiglu::reference::ActivationOptions;
@@ -43,9 +47,9 @@ pub(super) struct RunArgs {
     /// Keep generated data under out/ and take it from there next time.
     #[arg(long, conflicts_with = "case")]
     reuse_data: bool,
-    /// Succeed even if a rank's capacity drops rows.
-    #[arg(long)]
-    allow_drop: bool,
+    /// Write a trace of the last launch, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -99,7 +103,11 @@ fn run_world(args: &RunArgs) -> Result<Outcome, CliError> {
     let problem = &case.problem;
     let counts = CountTable::from_ids(problem, case.inputs.iter().map(|i| i.topk_ids.as_slice()));
     refuse_drops(args, &counts)?;
+    refuse_trace(args)?;
     let run = ranks::run_all(&args.world, problem, &case.inputs)?;
+    if let Some(path) = &args.trace {
+        write_trace(path, &run.timeline)?;
+    }
     if let Some(dir) = &args.out {
         write_outputs(dir, args, problem, &run.out)?;
     }
@@ -128,6 +136,7 @@ fn run_launched(args: &RunArgs, member: Member) -> Result<Outcome, CliError> {
     let problem = &case.problem;
     let counts = CountTable::from_ids(problem, case.inputs.iter().map(|i| i.topk_ids.as_slice()));
     refuse_drops(args, &counts)?;
+    refuse_trace(args)?;
     let mut joined = member.join(&args.world.world(problem)?)?;
     let inputs = &case.inputs[rank as usize];
     let run = ranks::run_joined(&args.world, problem, &mut joined, inputs);
@@ -172,13 +181,16 @@ fn report(
     let report = RunReport {
         problem: problem.spec().clone(),
         stages: args.world.stages_name(),
-        stage_seconds: run.stage_seconds.clone(),
+        stage_seconds: run.stage_times.iter().copied().collect(),
+        overlap: Overlap::of(&run.timeline),
+        peer_waits: run.peer_waits.clone(),
         gops: operations / report::median(&run.launch_seconds).max(f64::MIN_POSITIVE) / 1e9,
         launch_seconds: run.launch_seconds.clone(),
         expert_spread: load.experts(),
         rank_spread: load.ranks(),
         load,
         dropped_rows: counts.total_dropped(),
+        dropped: run.dropped.clone(),
         verified,
     };
     if args.json {
@@ -197,7 +209,8 @@ fn load(args: &RunArgs) -> Result<Case, CliError> {
     let problem = args.problem.problem()?;
     // Before the data is made, which can take minutes.
     args.world.world(&problem)?;
-    args.world.soc()?;
+    args.world.schedule(&args.world.soc()?, &problem)?;
+    refuse_trace(args)?;
     data::make_or_reuse(&problem, &data_spec(args), args.reuse_data)
 }
 
@@ -217,21 +230,59 @@ fn data_spec(args: &RunArgs) -> DataSpec {
 /// Rows beyond a capacity are an error unless allowed: nobody should find out by a wrong answer.
 fn refuse_drops(args: &RunArgs, counts: &CountTable) -> Result<(), CliError> {
     let total = counts.total_dropped();
-    if total == 0 || args.allow_drop {
+    if total == 0 || args.world.allow_drop {
         return Ok(());
     }
-    let full: Vec<String> = (0..counts.num_ranks())
-        .filter_map(|rank| {
-            let dropped: u64 = counts.dropped(rank).into_iter().map(u64::from).sum();
-            (dropped > 0).then(|| format!("rank {rank} drops {dropped}"))
-        })
-        .collect();
+    let ranks = 0..counts.num_ranks();
+    let full: Vec<String> = ranks.filter_map(|rank| drops_of(counts, rank)).collect();
     let plural = if total == 1 { "row" } else { "rows" };
     Err(CliError::Request(format!(
         "max_output_size is too small for this routing: {total} {plural} would be dropped ({}); \
          raise it or pass --allow-drop",
-        full.join(", ")
+        full.join("; ")
     )))
+}
+
+/// What a rank would drop, by its experts.
+fn drops_of(counts: &CountTable, rank: u32) -> Option<String> {
+    let dropped = counts.dropped(rank);
+    let total: u64 = dropped.iter().copied().map(u64::from).sum();
+    let num_experts = dropped.len() / counts.num_ranks() as usize;
+    let of_expert = |expert: usize| {
+        let sources = dropped.iter().skip(expert).step_by(num_experts);
+        let count: u64 = sources.copied().map(u64::from).sum();
+        let global = rank as usize * num_experts + expert;
+        (count > 0).then(|| format!("{count} of expert {global}"))
+    };
+    let experts: Vec<String> = (0..num_experts).filter_map(of_expert).collect();
+    (total > 0).then(|| format!("rank {rank} drops {total}: {}", experts.join(", ")))
+}
+
+/// Only a fused launch leaves a trace, and only whoever runs all ranks has all of it.
+fn refuse_trace(args: &RunArgs) -> Result<(), CliError> {
+    let reason = match &args.trace {
+        Some(_) if !args.world.is_fused() => "--trace is for --stages fused",
+        Some(_) if Member::from_env()?.is_some() => {
+            "--trace needs all ranks to be started by this command, not by a launcher"
+        }
+        _ => return Ok(()),
+    };
+    Err(CliError::Request(reason.to_owned()))
+}
+
+fn write_trace(path: &Path, timeline: &Timeline) -> Result<(), CliError> {
+    let write = || {
+        let mut file = BufWriter::new(File::create(path)?);
+        chrome::write(timeline, &mut file)?;
+        file.flush()
+    };
+    write().map_err(|source| {
+        CaseError::Io {
+            path: path.to_owned(),
+            source,
+        }
+        .into()
+    })
 }
 
 fn write_outputs(

@@ -1,6 +1,8 @@
 //! What the tests of the layer share: small worlds, and a naive layer that knows no permutation.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod rig;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;

@@ -39,6 +39,7 @@ void megamoe_dev_matmul(const TileView *c, const TileView *a, const TileView *b,
 void megamoe_dev_set_flag(uint32_t source, uint32_t target, uint32_t event);
 void megamoe_dev_wait_flag(uint32_t source, uint32_t target, uint32_t event);
 void megamoe_dev_fence();
+uint64_t megamoe_dev_sys_cnt();
 void megamoe_dev_sync_all(uint32_t kind);
 void megamoe_dev_notify(__gm__ int32_t *signal, int32_t value, uint32_t add);
 void megamoe_dev_wait(__gm__ int32_t *signal, int32_t value, uint32_t compare);

@@ -34,6 +34,9 @@ inline int64_t get_block_num() { return megamoe::device::core().num_blocks; }
 inline int64_t get_subblockid() { return megamoe::device::core().subblock_idx; }
 inline int64_t get_subblockdim() { return megamoe::device::core().num_subblocks; }
 
+// Ticks of the system counter, the same for all cores and ranks of a machine.
+inline uint64_t get_sys_cnt() { return megamoe_dev_sys_cnt(); }
+
 // Instructions run in order here: a flag orders nothing, but one that is never set is an error.
 inline void set_flag(pipe_t source, pipe_t target, int event) {
   megamoe_dev_set_flag(source, target, static_cast<uint32_t>(event));

@@ -1,0 +1,154 @@
+//! What the cores of a fused launch log, and how it is read.
+
+use megamoe_device::{Buffer, DeviceError};
+use moe_core::soc::TICK_NANOSECONDS;
+use moe_core::{Problem, StageKind};
+
+use super::fused_args::Span;
+use crate::schedule::tiling::ScheduleTiling;
+
+/// A kind of core.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+pub enum CoreKind {
+    /// Matrix core.
+    Aic,
+    /// Vector core.
+    Aiv,
+}
+
+impl CoreKind {
+    /// Name in traces.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aic => "AIC",
+            Self::Aiv => "AIV",
+        }
+    }
+}
+
+/// A piece of work of a core. Times are nanoseconds of a clock that all ranks of a machine share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Work {
+    /// The stage.
+    pub stage: StageKind,
+    /// The local expert, where the stage goes by experts.
+    pub expert: Option<u32>,
+    /// When the core turned to it.
+    pub asked: u64,
+    /// When its input was there.
+    pub begin: u64,
+    /// When it was done.
+    pub end: u64,
+    /// Time between begin and end in which it waited for other ranks.
+    pub peer_wait: u64,
+}
+
+impl Work {
+    fn of(span: &Span) -> Option<Self> {
+        Some(Self {
+            stage: *StageKind::ALL.get(span.stage as usize)?,
+            expert: (span.expert != u32::MAX).then_some(span.expert),
+            asked: span.asked * TICK_NANOSECONDS,
+            begin: span.begin * TICK_NANOSECONDS,
+            end: span.end * TICK_NANOSECONDS,
+            peer_wait: span.peer_wait * TICK_NANOSECONDS,
+        })
+    }
+
+    /// Nanoseconds in which it waited for other cores or ranks.
+    #[must_use]
+    pub fn stalled(&self) -> u64 {
+        self.begin - self.asked + self.peer_wait
+    }
+
+    /// Nanoseconds in which it worked.
+    #[must_use]
+    pub fn busy(&self) -> u64 {
+        (self.end - self.begin).saturating_sub(self.peer_wait)
+    }
+}
+
+/// What one core did in a launch.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct CoreTimeline {
+    /// What it is.
+    pub kind: CoreKind,
+    /// Which one of its kind.
+    pub idx: u32,
+    /// Its work, in order.
+    pub work: Vec<Work>,
+    /// Nanoseconds that it waited for each source rank.
+    pub peer_waits: Vec<u64>,
+}
+
+/// Where logs lie.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    num_aic: u32,
+    num_aiv: u32,
+    num_ranks: u32,
+    max_spans: u32,
+}
+
+/// Logs start at cache lines.
+const LINE_BYTES: u64 = 64;
+
+impl Layout {
+    pub(super) fn new(problem: &Problem, schedule: &ScheduleTiling) -> Self {
+        // A matrix core shares each expert twice; a vector core three times, besides FrontReorder and two
+        // parts of Unpermute.
+        Self {
+            num_aic: schedule.num_aic,
+            num_aiv: schedule.num_aiv,
+            num_ranks: problem.num_ranks(),
+            max_spans: 3 * problem.experts_per_rank() + 3,
+        }
+    }
+
+    pub(super) fn max_spans(&self) -> u32 {
+        self.max_spans
+    }
+
+    fn header_bytes(&self) -> u64 {
+        8 * (1 + u64::from(self.num_ranks))
+    }
+
+    pub(super) fn bytes_per_core(&self) -> u64 {
+        let spans = u64::from(self.max_spans) * size_of::<Span>() as u64;
+        (self.header_bytes() + spans).next_multiple_of(LINE_BYTES)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        u64::from(self.num_aic + self.num_aiv) * self.bytes_per_core()
+    }
+
+    pub(super) fn read(&self, log: &dyn Buffer) -> Result<Vec<CoreTimeline>, DeviceError> {
+        (0..self.num_aic + self.num_aiv)
+            .map(|core| {
+                let (kind, idx) = if core < self.num_aic {
+                    (CoreKind::Aic, core)
+                } else {
+                    (CoreKind::Aiv, core - self.num_aic)
+                };
+                let start = u64::from(core) * self.bytes_per_core();
+                let mut header = vec![0u64; 1 + self.num_ranks as usize];
+                log.read(start, bytemuck::cast_slice_mut(&mut header))?;
+                let num_spans = header[0].min(self.max_spans.into());
+                let mut spans = vec![bytemuck::Zeroable::zeroed(); num_spans as usize];
+                log.read(
+                    start + self.header_bytes(),
+                    bytemuck::cast_slice_mut::<Span, u8>(&mut spans),
+                )?;
+                Ok(CoreTimeline {
+                    kind,
+                    idx,
+                    work: spans.iter().filter_map(Work::of).collect(),
+                    peer_waits: header[1..].iter().map(|w| w * TICK_NANOSECONDS).collect(),
+                })
+            })
+            .collect()
+    }
+}
