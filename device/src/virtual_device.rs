@@ -6,15 +6,15 @@ use memmap2::MmapMut;
 use moe_core::Soc;
 
 use crate::device::{Buffer, Device, DeviceError, Kernel, SharedBytes};
-use crate::runtime::executor::{Executor, ExecutorOptions, PeerFailure, Submission};
-use crate::runtime::launch::LaunchState;
+use crate::runtime::executor::{Executor, ExecutorOptions, Submission};
+use crate::runtime::launch::{LaunchState, Outside};
 
 /// A device of a rank, on an executor that it may share with the devices of other ranks.
 pub struct VirtualDevice {
     soc: Soc,
     rank: u32,
     executor: Arc<Executor>,
-    peer_failure: Option<PeerFailure>,
+    outside: Outside,
     launches: Mutex<Vec<Arc<LaunchState>>>,
 }
 
@@ -36,7 +36,7 @@ impl VirtualDevice {
             soc,
             rank,
             executor,
-            peer_failure: None,
+            outside: Outside::default(),
             launches: Mutex::default(),
         }
     }
@@ -55,7 +55,18 @@ impl VirtualDevice {
         mut self,
         failure: impl Fn() -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        self.peer_failure = Some(Arc::new(failure));
+        self.outside.failure = Some(Arc::new(failure));
+        self
+    }
+
+    /// Asked for reports of cores that wait: what lies at an address, if it is known. A window's signals, for
+    /// example.
+    #[must_use]
+    pub fn with_names(
+        mut self,
+        names: impl Fn(u64) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.outside.names = Some(Arc::new(names));
         self
     }
 
@@ -114,13 +125,13 @@ impl Device for VirtualDevice {
             num_blocks,
             kernel.cores,
             &self.soc,
+            self.outside.clone(),
         );
         let launch = Arc::new(launch);
         self.executor.submit(&Submission {
             launch: Arc::clone(&launch),
             entry: kernel.entry,
             args,
-            peer_failure: self.peer_failure.clone(),
         })?;
         self.launches
             .lock()

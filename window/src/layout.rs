@@ -206,6 +206,30 @@ impl WindowLayout {
             .item(table * u64::from(self.num_ranks) + u64::from(source))
     }
 
+    /// The item of a region at an offset of the window.
+    #[must_use]
+    pub fn item_at(&self, offset: u64) -> Option<(Region, u64)> {
+        let holds =
+            |extent: &Extent| (extent.offset..extent.offset + extent.bytes()).contains(&offset);
+        let region = Region::ALL
+            .into_iter()
+            .find(|&region| holds(&self.extent(region)))?;
+        let extent = self.extent(region);
+        Some((region, (offset - extent.offset) / extent.stride))
+    }
+
+    /// The rank that writes an item of a region, where that is fixed.
+    #[must_use]
+    pub fn writer_of(&self, region: Region, index: u64) -> Option<u32> {
+        let index = u32::try_from(index).ok()?;
+        match region {
+            Region::Counts => Some(index % self.num_ranks),
+            Region::RowsReady | Region::Barrier => Some(index),
+            Region::Returned => Some(self.rank_of_expert(index)),
+            Region::Control | Region::User | Region::PackedRows | Region::ReturnedRows => None,
+        }
+    }
+
     /// Ranks that share the windows.
     #[must_use]
     pub fn num_ranks(&self) -> u32 {

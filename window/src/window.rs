@@ -232,6 +232,20 @@ impl Window {
         }
     }
 
+    /// Says what lies at an address of this rank's window and which rank writes it, for reports of who waits by
+    /// other means.
+    pub fn names(&self) -> impl Fn(u64) -> Option<String> + Send + Sync + use<> {
+        let (layout, base) = (self.layout, self.addresses()[self.rank as usize]);
+        move |address| {
+            let (region, index) = layout.item_at(address.checked_sub(base)?)?;
+            let name = format!("{}[{index}]", region.name());
+            Some(match layout.writer_of(region, index) {
+                Some(writer) => format!("{name}, which rank {writer} writes"),
+                None => name,
+            })
+        }
+    }
+
     fn signal(&self, window: u32, region: Region, index: u64) -> &AtomicU32 {
         let offset = self.layout.extent(region).item(index);
         &self.segment.words(window, offset, 1)[0]

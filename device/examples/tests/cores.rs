@@ -105,9 +105,12 @@ fn a_wait_for_another_process_ends_at_the_deadline() {
         deadline,
         ..Default::default()
     };
-    let (_, result) = launch(&device_with("Ascend910B1", options), &DEADLOCK, 1);
+    let device = device_with("Ascend910B1", options)
+        .with_names(|address| Some(format!("a word of rank 3 ({address:#x})")));
+    let (_, result) = launch(&device, &DEADLOCK, 1);
     assert!(
-        matches!(result, Err(DeviceError::Deadline { waited, .. }) if waited == deadline),
+        matches!(&result, Err(DeviceError::Deadline { waited, report })
+            if *waited == deadline && report.contains("at a word of rank 3 (0x")),
         "{result:?}"
     );
 }

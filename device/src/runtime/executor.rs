@@ -58,9 +58,6 @@ impl Default for ExecutorOptions {
     }
 }
 
-/// Tells why waiting is in vain, if it is: a peer has failed.
-pub(crate) type PeerFailure = Arc<dyn Fn() -> Option<String> + Send + Sync>;
-
 type CoreCoroutine = Coroutine<(), Pause, (), DefaultStack>;
 
 struct Task {
@@ -94,7 +91,7 @@ struct State {
     /// Launches that wait for the other devices to launch too.
     held: Vec<Vec<Task>>,
     running: usize,
-    launches: Vec<(Arc<LaunchState>, Option<PeerFailure>)>,
+    launches: Vec<Arc<LaunchState>>,
     stacks: Vec<DefaultStack>,
     memories: Vec<(CoreKind, CoreMemory)>,
     rng: Option<Rng>,
@@ -126,7 +123,6 @@ pub(crate) struct Submission {
     pub(crate) launch: Arc<LaunchState>,
     pub(crate) entry: KernelEntry,
     pub(crate) args: u64,
-    pub(crate) peer_failure: Option<PeerFailure>,
 }
 
 impl Executor {
@@ -213,10 +209,7 @@ impl Shared {
             };
             tasks.push(Task::new(core, stack, submission));
         }
-        let launch = Arc::clone(&submission.launch);
-        state
-            .launches
-            .push((launch, submission.peer_failure.clone()));
+        state.launches.push(Arc::clone(&submission.launch));
         state.held.push(tasks);
         // In an explored schedule all devices start together, whichever host thread came first.
         let gang = if self.options.seed.is_some() {
@@ -330,8 +323,8 @@ impl Shared {
             state.fail_all(&DeviceError::Deadlock { report });
             return;
         }
-        for (launch, peer_failure) in &state.launches {
-            if let Some(reason) = peer_failure.as_ref().and_then(|failure| failure()) {
+        for launch in &state.launches {
+            if let Some(reason) = launch.peer_failure() {
                 launch.fail(reason);
             }
         }
@@ -397,7 +390,7 @@ impl State {
     }
 
     fn fail_all(&mut self, error: &DeviceError) {
-        for (launch, _) in &self.launches {
+        for launch in &self.launches {
             launch.fail_with(error.clone());
         }
         self.drop_failed();
@@ -427,7 +420,7 @@ impl State {
         self.memories.push((core.kind, core.memory));
         if core.launch.core_ended() {
             self.launches
-                .retain(|(launch, _)| !Arc::ptr_eq(launch, &core.launch));
+                .retain(|launch| !Arc::ptr_eq(launch, &core.launch));
         }
     }
 }

@@ -48,6 +48,24 @@ pub(crate) struct CrossFlag {
     pub(crate) taken: [AtomicI32; 3],
 }
 
+/// Says why waiting is in vain, if it is: a peer has failed.
+type Failure = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+/// Says what lies at an address, if it knows.
+type Names = Arc<dyn Fn(u64) -> Option<String> + Send + Sync>;
+
+/// What a device knows of the world around it.
+#[derive(Clone, Default)]
+pub(crate) struct Outside {
+    pub(crate) failure: Option<Failure>,
+    pub(crate) names: Option<Names>,
+}
+
+impl std::fmt::Debug for Outside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outside").finish_non_exhaustive()
+    }
+}
+
 /// What the cores of a launch share.
 #[derive(Debug)]
 pub(crate) struct LaunchState {
@@ -56,6 +74,7 @@ pub(crate) struct LaunchState {
     pub(crate) num_blocks: u32,
     pub(crate) cores: KernelCores,
     pub(crate) barriers: [Barrier; 3],
+    outside: Outside,
     cross_flags: Vec<[CrossFlag; NUM_CROSS_FLAGS]>,
     aic_plan: Arc<MemoryPlan>,
     aiv_plan: Arc<MemoryPlan>,
@@ -77,6 +96,7 @@ impl LaunchState {
         num_blocks: u32,
         cores: KernelCores,
         soc: &Soc,
+        outside: Outside,
     ) -> Self {
         let state = Self {
             kernel,
@@ -84,6 +104,7 @@ impl LaunchState {
             num_blocks,
             cores,
             barriers: Default::default(),
+            outside,
             cross_flags: (0..num_blocks).map(|_| Default::default()).collect(),
             aic_plan: Arc::new(MemoryPlan::new(soc, CoreKind::Aic)),
             aiv_plan: Arc::new(MemoryPlan::new(soc, CoreKind::Aiv)),
@@ -124,6 +145,16 @@ impl LaunchState {
             BarrierKind::Aiv => aiv,
             BarrierKind::All => aic + aiv,
         }
+    }
+
+    /// Why its waits for peers are in vain, if they are.
+    pub(crate) fn peer_failure(&self) -> Option<String> {
+        self.outside.failure.as_ref().and_then(|failure| failure())
+    }
+
+    /// What lies at an address, if anybody knows.
+    pub(crate) fn name_of(&self, address: u64) -> Option<String> {
+        self.outside.names.as_ref().and_then(|names| names(address))
     }
 
     /// Records why the launch can't end well; the first reason stands.

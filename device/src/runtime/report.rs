@@ -22,13 +22,14 @@ pub(crate) fn stall_report(waiting: &[WaitingTask]) -> String {
                 Compare::Lt => "<",
                 Compare::Le => "<=",
             };
+            let place = core.launch.name_of(wait.word as u64);
             let line = format!(
-                "rank {} {} in {}: {} at {:p}: saw {}, wants {operator} {}",
+                "rank {} {} in {}: {} at {}: saw {}, wants {operator} {}",
                 core.launch.rank,
                 core.name(),
                 core.launch.kernel,
                 wait.what,
-                wait.word,
+                place.unwrap_or_else(|| format!("{:p}", wait.word)),
                 wait.seen(),
                 wait.want
             );

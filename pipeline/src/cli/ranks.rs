@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
-use megamoe_device::{Executor, ExecutorOptions, VirtualDevice};
-use megamoe_pipeline::layer::{CoreTimeline, Dropped, LaunchReport, MegaMoe};
+use megamoe_device::{Executor, ExecutorOptions};
+use megamoe_pipeline::layer::{CoreTimeline, Dropped, LaunchReport, MegaMoe, virtual_device};
 use megamoe_pipeline::rank;
 use megamoe_pipeline::schedule::Schedule;
 use megamoe_pipeline::trace::Timeline;
@@ -294,8 +294,7 @@ impl RankPlace<'_> {
         inputs: &RankInputs,
         launched: &dyn Fn(),
     ) -> Result<RankRun, BoxError> {
-        let device = VirtualDevice::new(self.soc.clone(), window.rank(), Arc::clone(self.executor))
-            .with_peer_failure(window.failure_probe());
+        let device = virtual_device(self.soc.clone(), window, Arc::clone(self.executor));
         let mut layer = MegaMoe::builder(self.problem)
             .device(&device)
             .schedule(self.schedule.clone())

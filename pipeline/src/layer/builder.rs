@@ -171,8 +171,15 @@ fn own_device(window: &Window) -> Result<VirtualDevice, LayerError> {
         ..ExecutorOptions::default()
     };
     let executor = Arc::new(Executor::new(options)?);
-    let device = VirtualDevice::new(Soc::named("host")?, window.rank(), executor);
-    Ok(device.with_peer_failure(window.failure_probe()))
+    Ok(virtual_device(Soc::named("host")?, window, executor))
+}
+
+/// The device of a window's rank: its waits end when a peer fails, and its reports name the peers.
+#[must_use]
+pub fn virtual_device(soc: Soc, window: &Window, executor: Arc<Executor>) -> VirtualDevice {
+    VirtualDevice::new(soc, window.rank(), executor)
+        .with_peer_failure(window.failure_probe())
+        .with_names(window.names())
 }
 
 /// The window was made for this problem, or for one of the same sizes.

@@ -77,7 +77,7 @@ use buffers::Buffers;
 use fused::FusedLayer;
 
 pub use buffers::Intermediates;
-pub use builder::{Builder, DeviceHandle};
+pub use builder::{Builder, DeviceHandle, virtual_device};
 pub use fused::FusedKernel;
 pub use log::{CoreKind, CoreTimeline, Work};
 pub use report::{Dropped, LaunchReport, StageTime};

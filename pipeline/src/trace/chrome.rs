@@ -223,7 +223,7 @@ impl Tracer {
 const WORK: &str = "work";
 const WAIT: &str = "wait";
 
-/// Reads a trace that [`write`] wrote. Waits before work are not kept.
+/// Reads a trace that [`write()`] wrote. Waits before work are not kept.
 ///
 /// # Errors
 /// [`TraceError`].

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use megamoe_combine::{DirectLarge, DirectSmall};
 use megamoe_device::{Executor, ExecutorOptions, VirtualDevice};
 use megamoe_front_reorder::Path;
-use megamoe_pipeline::layer::{Intermediates, LayerStages, MegaMoe, planner};
+use megamoe_pipeline::layer::{Intermediates, LayerStages, MegaMoe, planner, virtual_device};
 use megamoe_pipeline::reference;
 use megamoe_pipeline::schedule::{CombinePath, Schedule};
 use megamoe_pipeline::verify::Comparison;
@@ -91,8 +91,7 @@ impl Setup {
 
     /// This rank's device.
     pub(crate) fn device(&self, window: &Window, executor: &Arc<Executor>) -> VirtualDevice {
-        VirtualDevice::new(self.soc(), window.rank(), Arc::clone(executor))
-            .with_peer_failure(window.failure_probe())
+        virtual_device(self.soc(), window, Arc::clone(executor))
     }
 
     /// This rank's layer.
