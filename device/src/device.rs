@@ -162,7 +162,7 @@ pub trait Device: Debug {
     fn alloc(&self, bytes: u64) -> Result<Box<dyn Buffer>, DeviceError>;
 
     /// Global memory that holds these bytes and is only read: the bytes themselves, where the device sees the
-    /// host's memory and they are aligned as it needs, else a copy.
+    /// host's memory and they are aligned as it needs (the virtual device: to 16 bytes), else a copy.
     ///
     /// # Errors
     /// As [`Device::alloc`].

@@ -88,14 +88,14 @@ impl Device for VirtualDevice {
             reason,
         };
         let len = usize::try_from(bytes).map_err(|error| host(error.to_string()))?;
-        // Pages are aligned to more than GM_ALIGN.
+        // Pages are aligned to more than 512 bytes.
         let map = MmapMut::map_anon(len.max(1)).map_err(|error| host(error.to_string()))?;
         Ok(Box::new(HostBuffer { map, len }))
     }
 
     fn import(&self, bytes: SharedBytes) -> Result<Box<dyn Buffer>, DeviceError> {
         let host = (*bytes).as_ref();
-        if host.as_ptr().addr().is_multiple_of(GM_ALIGN) {
+        if host.as_ptr().addr().is_multiple_of(IMPORT_ALIGN) {
             return Ok(Box::new(SharedBuffer(bytes)));
         }
         let mut buffer = self.alloc(host.len() as u64)?;
@@ -152,8 +152,9 @@ impl Drop for VirtualDevice {
     }
 }
 
-/// Alignment of global memory in bytes.
-const GM_ALIGN: usize = 512;
+/// Alignment from which imported bytes stay where they are: what allocators give. Instructions move global
+/// memory with unaligned loads; a copy of a layer's weights would double its memory.
+const IMPORT_ALIGN: usize = 16;
 
 fn range(size: usize, offset: u64, len: usize) -> Result<std::ops::Range<usize>, DeviceError> {
     let end = offset.checked_add(len as u64);

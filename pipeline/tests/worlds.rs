@@ -30,13 +30,15 @@ fn outputs(ranks: &str, kind: &str, stages: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn eight_and_sixteen_ranks_as_threads_and_as_processes_give_the_same_bytes() {
-    for ranks in ["8", "16"] {
+fn worlds_of_any_size_as_threads_and_as_processes_give_the_same_bytes() {
+    for ranks in ["1", "2", "3", "8", "16"] {
         let want = outputs(ranks, "threads", "oracle");
         for (kind, stages) in [
             ("processes", "oracle"),
             ("threads", "separate"),
             ("processes", "separate"),
+            ("threads", "fused"),
+            ("processes", "fused"),
         ] {
             assert_eq!(outputs(ranks, kind, stages), want, "{kind}, {stages}");
         }
@@ -47,7 +49,7 @@ fn eight_and_sixteen_ranks_as_threads_and_as_processes_give_the_same_bytes() {
 fn shared_cases_run_as_processes_on_every_set_of_stages() {
     for name in SHARED_CASES {
         let case = case_dir(name);
-        for stages in ["separate", "oracle"] {
+        for stages in ["fused", "separate", "oracle"] {
             let arguments = ["run", "--ranks", "processes", "--stages", stages, "--case"];
             let output = megamoe(&[&arguments[..], &[case.to_str().unwrap()]].concat());
             let message = stderr(&output);
