@@ -165,9 +165,10 @@ impl Kernels {
         Ok(Self { files })
     }
 
-    /// These files.
-    pub(crate) fn of(files: Vec<PathBuf>) -> Self {
-        Self { files }
+    /// These files too.
+    pub(crate) fn with(mut self, files: Vec<PathBuf>) -> Self {
+        self.files.extend(files);
+        self
     }
 
     /// Compiles and links them. Headers are looked for in this crate's `kernel/`, in what it generated, and

@@ -77,25 +77,25 @@ impl FusedKernel {
         self
     }
 
-    /// Compiles and links it, beside the kernels of `kernel/`.
+    /// Compiles and links it, and the kernels in this crate's folder `kernel/`.
     ///
     /// # Errors
-    /// As [`Kernels::compile`].
+    /// As [`Kernels::in_folder`] and [`Kernels::compile`].
     pub fn build(self) -> Result<(), BuildError> {
         Self::build_all(&[self])
     }
 
-    /// Compiles and links some.
+    /// Compiles and links some, and the kernels in this crate's folder `kernel/`.
     ///
     /// # Errors
-    /// As [`Kernels::compile`].
+    /// As [`Kernels::in_folder`] and [`Kernels::compile`].
     pub fn build_all(kernels: &[Self]) -> Result<(), BuildError> {
         let mut files = Vec::new();
         for kernel in kernels {
             files.push(kernel.write("cpp", &kernel.translation_unit())?);
             kernel.write("rs", &kernel.classes())?;
         }
-        Kernels::of(files).compile()
+        Kernels::in_folder("kernel")?.with(files).compile()
     }
 
     fn write(&self, extension: &str, text: &str) -> Result<PathBuf, BuildError> {

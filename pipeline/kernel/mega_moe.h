@@ -183,29 +183,28 @@ class MegaMoe {
   template <typename Stage>
   AICORE void run_combine(Stage &stage, const Work &work) {
     const bool has_rows = schedule_.has_rows(work.expert);
-    const bool announces = work.expert % work.worker.num == work.worker.idx;
-    if (!has_rows && !announces) {
-      return;
-    }
-    log_.ask(work.stage, work.expert);
-    for (uint32_t expert = 0; expert <= schedule_.tiling().combine_start_after; ++expert) {
-      wait_gmm2(expert);
-    }
-    wait_gmm2(work.expert);
-    log_.begin();
     if (has_rows) {
+      log_.ask(work.stage, work.expert);
+      for (uint32_t expert = 0; expert <= schedule_.tiling().combine_start_after; ++expert) {
+        wait_gmm2(expert);
+      }
+      wait_gmm2(work.expert);
+      log_.begin();
       stage.run(work.expert, work.worker);
       handover_.arrive(work.stage, work.expert);
+      log_.end();
     }
-    if (announces) {
+    if (work.expert % work.worker.num == work.worker.idx) {
+      log_.ask(work.stage, work.expert);
       if (has_rows) {
         handover_.wait(work.stage, work.expert, work.worker.num);
       }
+      log_.begin();
       for (uint32_t source = 0; source < args_.fused.log.num_ranks; ++source) {
         stage.announce(work.expert, source);
       }
+      log_.end();
     }
-    log_.end();
   }
 
   // First some tokens on the cores that are not busy with Combine, then the rest on all.

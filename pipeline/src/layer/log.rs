@@ -98,13 +98,13 @@ const LINE_BYTES: u64 = 64;
 
 impl Layout {
     pub(super) fn new(problem: &Problem, schedule: &ScheduleTiling) -> Self {
-        // A matrix core shares each expert twice; a vector core three times, besides FrontReorder and two
-        // parts of Unpermute.
+        // A matrix core shares each expert twice; a vector core three times and may announce it, besides
+        // FrontReorder and two parts of Unpermute.
         Self {
             num_aic: schedule.num_aic,
             num_aiv: schedule.num_aiv,
             num_ranks: problem.num_ranks(),
-            max_spans: 3 * problem.experts_per_rank() + 3,
+            max_spans: 4 * problem.experts_per_rank() + 3,
         }
     }
 
