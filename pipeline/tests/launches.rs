@@ -298,3 +298,54 @@ fn a_rank_that_stays_away_is_named() {
         }
     }
 }
+
+/// What cores log: their spans lie in order, every stage has work, and waits point at the rank that was late.
+#[test]
+fn a_report_names_the_late_rank() {
+    let problem = spec(&[40, 30, 20], 2).build().unwrap();
+    let inputs = random_inputs(&problem, 3);
+    for (name, _) in Schedule::PRESETS {
+        let setup = Setup {
+            cores: 3,
+            in_step: false,
+            ..Setup::fused(Schedule::named(name).unwrap())
+        };
+        let executor = setup.executor(inputs.len());
+        let world = World::new(WindowLayout::new(&problem).unwrap());
+        let run = world.run_threads(|window| {
+            let rank = window.rank() as usize;
+            let device = setup.device(window, &executor);
+            let mut layer = setup.layer(&problem, window, &device, &inputs[rank]);
+            layer.window().barrier()?;
+            if rank == 1 {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            Ok(layer.run(&inputs[rank])?)
+        });
+        for (rank, report) in run.unwrap().iter().enumerate() {
+            assert_eq!(report.cores.len(), 3 + 6);
+            for core in &report.cores {
+                let mut now = 0;
+                for work in &core.work {
+                    assert!(
+                        now <= work.asked && work.asked <= work.begin && work.begin <= work.end
+                    );
+                    now = work.end;
+                }
+            }
+            assert!(
+                report.stage_times.iter().all(|time| !time.busy.is_zero()),
+                "{name}: {report:?}"
+            );
+            let waits = &report.peer_waits;
+            assert_eq!(waits.len(), 3);
+            if rank != 1 {
+                assert_eq!(
+                    waits.iter().max(),
+                    Some(&waits[1]),
+                    "{name}, rank {rank}: {waits:?}"
+                );
+            }
+        }
+    }
+}
