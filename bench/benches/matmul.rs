@@ -6,7 +6,9 @@ use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use megamoe_bench::peak::Int8Peak;
 use megamoe_bench::{best_time, gops};
 use megamoe_device::compute::Level;
-use megamoe_device::compute::matmul::{Product, multiply, pack_left, pack_right, row_sums};
+use megamoe_device::compute::matmul::{
+    Left, Product, Right, Scratch, copy_left, multiply, row_sums,
+};
 
 struct Tile {
     m: usize,
@@ -17,6 +19,7 @@ struct Tile {
     sums: Vec<i32>,
     c: Vec<i32>,
     fractals: Vec<u8>,
+    scratch: Box<Scratch>,
 }
 
 impl Tile {
@@ -30,7 +33,8 @@ impl Tile {
             right: bytes(n * k),
             sums: vec![0; m],
             c: vec![0; m * n],
-            fractals: bytes(k * m.max(n)),
+            fractals: bytes(k * m),
+            scratch: Box::default(),
         }
     }
 
@@ -43,33 +47,31 @@ impl Tile {
             m: self.m,
             n: self.n,
             k: self.k,
-            k_len: self.k,
             c_stride: self.n,
             accumulate: true,
         };
         // SAFETY: all operands have the sizes that the product says.
         unsafe {
-            let (left, right) = (self.left.as_ptr(), self.right.as_ptr());
-            multiply(
-                level,
-                &product,
-                left,
-                right,
-                &self.sums,
-                self.c.as_mut_ptr(),
-            );
+            let left = Left {
+                data: self.left.as_ptr(),
+                piece_stride: self.m * 32,
+                sums: &self.sums,
+            };
+            let right = Right {
+                data: self.right.as_ptr(),
+                block_stride: self.k * 32,
+            };
+            let c = self.c.as_mut_ptr();
+            multiply(level, &product, left, right, &mut self.scratch, c);
         }
     }
 
-    fn pack(&mut self, level: Level) {
-        // SAFETY: as above; the fractals are as many bytes as the larger operand.
+    fn extract(&mut self, level: Level) {
+        // SAFETY: the fractals are as many bytes as the operand.
         unsafe {
-            let source = self.fractals.as_ptr();
-            let sizes = (self.m, self.k, self.k);
-            pack_left(self.left.as_mut_ptr(), source, self.m * 32, sizes);
-            row_sums(self.left.as_ptr(), sizes, &mut self.sums);
-            let right = (self.k, self.n / 32, self.k);
-            pack_right(level, self.right.as_mut_ptr(), source, self.k * 32, right);
+            let (source, stride) = (self.fractals.as_ptr(), self.m * 32);
+            copy_left(self.left.as_mut_ptr(), source, stride, (self.m, self.k));
+            row_sums(level, self.left.as_ptr(), stride, self.k, &mut self.sums);
         }
     }
 }
@@ -90,6 +92,8 @@ fn main() {
         "of peak",
     ]);
     for (m, n, k) in [
+        (256, 512, 2048),
+        (128, 512, 2048),
         (128, 256, 512),
         (128, 256, 128),
         (16, 256, 512),
@@ -102,7 +106,7 @@ fn main() {
             best_time(20, 200, || tile.multiply(level)),
         );
         let whole = best_time(20, 200, || {
-            tile.pack(level);
+            tile.extract(level);
             tile.multiply(level);
         });
         let whole = gops(tile.operations(), whole);

@@ -1,6 +1,7 @@
 //! The virtual Ascend: a device whose cores are coroutines of this process.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memmap2::MmapMut;
 use moe_core::Soc;
@@ -16,7 +17,11 @@ pub struct VirtualDevice {
     executor: Arc<Executor>,
     outside: Outside,
     launches: Mutex<Vec<Arc<LaunchState>>>,
+    constants: Constants,
 }
+
+/// Imported memory, which kernels only read.
+type Constants = Arc<Mutex<Vec<Range<u64>>>>;
 
 impl std::fmt::Debug for VirtualDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -38,6 +43,7 @@ impl VirtualDevice {
             executor,
             outside: Outside::default(),
             launches: Mutex::default(),
+            constants: Constants::default(),
         }
     }
 
@@ -71,7 +77,7 @@ impl VirtualDevice {
     }
 
     fn end_launches(&self) -> Result<(), DeviceError> {
-        let mut launches = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut launches = locked(&self.launches);
         let results: Vec<_> = launches.drain(..).map(|launch| launch.wait()).collect();
         results.into_iter().collect()
     }
@@ -96,7 +102,7 @@ impl Device for VirtualDevice {
     fn import(&self, bytes: SharedBytes) -> Result<Box<dyn Buffer>, DeviceError> {
         let host = (*bytes).as_ref();
         if host.as_ptr().addr().is_multiple_of(IMPORT_ALIGN) {
-            return Ok(Box::new(SharedBuffer(bytes)));
+            return Ok(Box::new(SharedBuffer::new(bytes, &self.constants)));
         }
         let mut buffer = self.alloc(host.len() as u64)?;
         buffer.write(0, host)?;
@@ -125,7 +131,10 @@ impl Device for VirtualDevice {
             num_blocks,
             kernel.cores,
             &self.soc,
-            self.outside.clone(),
+            Outside {
+                constants: locked(&self.constants).clone(),
+                ..self.outside.clone()
+            },
         );
         let launch = Arc::new(launch);
         self.executor.submit(&Submission {
@@ -133,10 +142,7 @@ impl Device for VirtualDevice {
             entry: kernel.entry,
             args,
         })?;
-        self.launches
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(launch);
+        locked(&self.launches).push(launch);
         Ok(())
     }
 
@@ -156,7 +162,7 @@ impl Drop for VirtualDevice {
 /// memory with unaligned loads; a copy of a layer's weights would double its memory.
 const IMPORT_ALIGN: usize = 16;
 
-fn range(size: usize, offset: u64, len: usize) -> Result<std::ops::Range<usize>, DeviceError> {
+fn range(size: usize, offset: u64, len: usize) -> Result<Range<usize>, DeviceError> {
     let end = offset.checked_add(len as u64);
     match end {
         Some(end) if end <= size as u64 => Ok(offset as usize..end as usize),
@@ -201,12 +207,42 @@ impl Buffer for HostBuffer {
 }
 
 /// Memory of the host that kernels read where it lies.
-struct SharedBuffer(SharedBytes);
+struct SharedBuffer {
+    shared: SharedBytes,
+    constants: Constants,
+}
 
 impl SharedBuffer {
-    fn bytes(&self) -> &[u8] {
-        (*self.0).as_ref()
+    fn new(shared: SharedBytes, constants: &Constants) -> Self {
+        let buffer = Self {
+            shared,
+            constants: Arc::clone(constants),
+        };
+        locked(constants).push(buffer.range());
+        buffer
     }
+
+    fn bytes(&self) -> &[u8] {
+        (*self.shared).as_ref()
+    }
+
+    fn range(&self) -> Range<u64> {
+        self.address()..self.address() + self.len()
+    }
+}
+
+impl Drop for SharedBuffer {
+    fn drop(&mut self) {
+        let mut constants = locked(&self.constants);
+        // The same bytes may have been imported more than once.
+        if let Some(place) = constants.iter().position(|range| *range == self.range()) {
+            constants.swap_remove(place);
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for SharedBuffer {

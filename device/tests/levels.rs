@@ -6,7 +6,7 @@ use megamoe_device::compute::convert::{
 };
 use megamoe_device::compute::elementwise::{Binary, Half, Number, Unary, map, zip};
 use megamoe_device::compute::matmul::{
-    Product, left_index, multiply, pack_left, pack_right, right_index, row_sums,
+    Left, Product, Right, Scratch, copy_left, multiply, row_sums,
 };
 use megamoe_device::compute::{Level, reduce};
 use moe_core::numerics;
@@ -151,61 +151,65 @@ fn matrix_tiles() {
     for (m, n, k) in [
         (1usize, 32usize, 32usize),
         (12, 64, 64),
-        (13, 96, 32),
+        (13, 96, 30),
         (23, 32, 96),
         (128, 256, 128),
-        (5, 16, 32),
+        (5, 16, 31),
+        (3, 32, 800),
+        (25, 48, 1601),
     ] {
-        let a: Vec<u8> = (0..m * k).map(|_| rng.next_u64() as u8).collect();
-        let blocks = n.div_ceil(32);
-        let b: Vec<u8> = (0..32 * blocks * k).map(|_| rng.next_u64() as u8).collect();
+        // Pieces and blocks lie farther apart than they need, with other bytes between and behind k.
+        let (pieces, blocks, depth) = (k.div_ceil(32), n.div_ceil(32), k.next_multiple_of(4) + 3);
+        let source_stride = (m + 1) * 32;
+        let a: Vec<u8> = (0..pieces * source_stride)
+            .map(|_| rng.next_u64() as u8)
+            .collect();
+        let b: Vec<u8> = (0..32 * blocks * depth)
+            .map(|_| rng.next_u64() as u8)
+            .collect();
+        let products = |row: usize, column: usize| {
+            (0..k)
+                .map(move |i| (row, column, i))
+                .map(|(row, column, i)| {
+                    let a = a[(i / 32) * source_stride + row * 32 + i % 32] as i8;
+                    let b = b[(column / 32) * 32 * depth + i * 32 + column % 32] as i8;
+                    i32::from(a) * i32::from(b)
+                })
+        };
         for level in Level::available() {
-            let (mut left, mut right) = (vec![0u8; m * k], vec![0u8; 32 * blocks * k]);
-            let mut sums = vec![0; m];
-            let mut c = vec![7; m * n];
-            let product = Product {
-                m,
-                n,
-                k,
-                k_len: k,
-                c_stride: n,
-                accumulate: true,
-            };
-            // SAFETY: all operands have the sizes that the product says.
-            unsafe {
-                pack_left(left.as_mut_ptr(), a.as_ptr(), m * 32, (m, k, k));
-                row_sums(left.as_ptr(), (m, k, k), &mut sums);
-                pack_right(
-                    level,
-                    right.as_mut_ptr(),
-                    b.as_ptr(),
-                    k * 32,
-                    (k, blocks, k),
-                );
-                multiply(
-                    level,
-                    &product,
-                    left.as_ptr(),
-                    right.as_ptr(),
-                    &sums,
-                    c.as_mut_ptr(),
-                );
-            }
-            for row in 0..m {
-                for column in 0..n {
-                    let product = |i: usize| {
-                        let a = a[(i / 32) * m * 32 + row * 32 + i % 32] as i8;
-                        let b = b[(column / 32) * 32 * k + i * 32 + column % 32] as i8;
-                        assert_eq!(left[left_index(m, k, row, i)], a as u8);
-                        assert_eq!(right[right_index(k, i, column)], b as u8 ^ 0x80);
-                        i32::from(a) * i32::from(b)
+            for accumulate in [true, false] {
+                let mut left = vec![0x55u8; m * pieces * 32];
+                let mut sums = vec![99; m];
+                let mut c = vec![7; m * n];
+                let product = Product {
+                    m,
+                    n,
+                    k,
+                    c_stride: n,
+                    accumulate,
+                };
+                // SAFETY: all operands have the sizes that the product says.
+                unsafe {
+                    copy_left(left.as_mut_ptr(), a.as_ptr(), source_stride, (m, k));
+                    row_sums(level, left.as_ptr(), m * 32, k, &mut sums);
+                    let left = Left {
+                        data: left.as_ptr(),
+                        piece_stride: m * 32,
+                        sums: &sums,
                     };
-                    let want = 7 + (0..k).map(product).sum::<i32>();
-                    assert_eq!(
-                        c[row * n + column],
-                        want,
-                        "{level:?}, {m} x {n} x {k}, ({row}, {column})"
-                    );
+                    let right = Right {
+                        data: b.as_ptr(),
+                        block_stride: 32 * depth,
+                    };
+                    let mut scratch = Box::<Scratch>::default();
+                    multiply(level, &product, left, right, &mut scratch, c.as_mut_ptr());
+                }
+                for row in 0..m {
+                    for column in 0..n {
+                        let want = i32::from(accumulate) * 7 + products(row, column).sum::<i32>();
+                        let place = format!("{level:?}, {m} x {n} x {k}, ({row}, {column})");
+                        assert_eq!(c[row * n + column], want, "{place}");
+                    }
                 }
             }
         }

@@ -4,7 +4,7 @@ use super::types::{DType, GmLayout, GmView, Memory, TileLayout, TileView};
 use super::{place, unsupported};
 use crate::compute::convert::f32_to_f16;
 use crate::compute::elementwise::{Unary, map};
-use crate::compute::matmul::{self, Product};
+use crate::compute::matmul::{self, Left, Product, Right};
 use crate::compute::{Level, multiversion};
 use crate::runtime::core::Core;
 
@@ -36,35 +36,62 @@ unsafe extern "C" fn megamoe_dev_extract(target: &TileView, source: &TileView, r
             target.cols
         ));
     }
+    match target.memory() {
+        Memory::L0a => extract_left(core, target, source, (row as usize, col as usize)),
+        Memory::L0b => extract_right(core, target, source, (row as usize, col as usize)),
+        memory => core.fail(&format!("TEXTRACT to {memory:?} is not supported")),
+    }
+}
+
+/// Offset of the piece of 32 bytes that holds `(row, col)` of a tile in L1, and bytes to the next of its row.
+fn piece_of(source: &TileView, (row, col): (usize, usize)) -> (usize, usize) {
+    let stride = source.rows as usize * 32;
+    ((col / 32) * stride + row * 32, stride)
+}
+
+fn extract_left(core: &mut Core, target: &TileView, source: &TileView, place_in: (usize, usize)) {
+    core.settle_l1(&source.bytes());
     let (to, from) = (
         place(core, "TEXTRACT", target),
         place(core, "TEXTRACT", source),
     );
-    let column_stride = source.rows as usize * 32;
-    let first = (col as usize / 32) * column_stride + row as usize * 32;
-    let shape = |k: u32, k_len: u32, other: u32| (other as usize, k as usize, k_len as usize);
-    match target.memory() {
-        Memory::L0a => {
-            let sizes = shape(cols, target.cols, rows);
-            let sums = target.address as usize / 32;
-            // SAFETY: both tiles have been placed, and the part lies in the source.
-            unsafe {
-                matmul::pack_left(to, from.add(first), column_stride, sizes);
-                matmul::row_sums(to, sizes, &mut core.left_sums[sums..]);
-            }
+    let (rows, k) = (target.valid_rows as usize, target.valid_cols as usize);
+    let (first, stride) = piece_of(source, place_in);
+    let unit = target.address as usize / 32;
+    core.left_rows[unit] = rows;
+    let sums = &mut core.left_sums[unit..unit + rows];
+    // SAFETY: both tiles have been placed, and the part lies in the source.
+    unsafe {
+        matmul::copy_left(to, from.add(first), stride, (rows, k));
+        matmul::row_sums(Level::detect(), to, rows * 32, k, sums);
+    }
+}
+
+fn extract_right(core: &mut Core, target: &TileView, source: &TileView, place_in: (usize, usize)) {
+    let to = place(core, "TEXTRACT", target);
+    let (rows, cols) = (target.valid_rows as usize, target.valid_cols as usize);
+    let taken = target.bytes();
+    let base = core.bytes(Memory::L0b, 0, 0);
+    // SAFETY: L0B starts there.
+    unsafe { core.l0b_constants.replace(base, &taken) };
+    let whole = core
+        .l1_constants
+        .at(source.address as usize, source.rows as usize);
+    let place_of = (taken.start, target.rows as usize, taken.len());
+    if let Some(part) = whole.and_then(|tile| tile.part(place_in, (rows, cols), place_of)) {
+        core.l0b_constants.put(part);
+        return;
+    }
+    core.settle_l1(&source.bytes());
+    let from = place(core, "TEXTRACT", source);
+    let (first, stride) = piece_of(source, place_in);
+    for block in 0..cols.div_ceil(32) {
+        // SAFETY: both tiles have been placed, and the part lies in the source.
+        unsafe {
+            let to = to.add(block * target.rows as usize * 32);
+            let from = from.add(first + block * stride);
+            std::ptr::copy_nonoverlapping(from, to, rows * 32);
         }
-        Memory::L0b => {
-            let sizes = (
-                rows as usize,
-                (cols as usize).div_ceil(32),
-                target.rows as usize,
-            );
-            // SAFETY: as above.
-            unsafe {
-                matmul::pack_right(Level::detect(), to, from.add(first), column_stride, sizes);
-            }
-        }
-        memory => core.fail(&format!("TEXTRACT to {memory:?} is not supported")),
     }
 }
 
@@ -87,19 +114,55 @@ unsafe extern "C" fn megamoe_dev_matmul(c: &TileView, a: &TileView, b: &TileView
             b.valid_rows, a.rows, a.cols, b.rows, b.cols, c.rows, c.cols
         ));
     }
-    let (left, right) = (place(core, "TMATMUL", a), place(core, "TMATMUL", b));
+    let right = right_operand(core, b);
+    let left = place(core, "TMATMUL", a);
     let to = place(core, "TMATMUL", c).cast::<i32>();
     let product = Product {
         m: m as usize,
         n: n as usize,
         k: k as usize,
-        k_len: a.cols as usize,
         c_stride: c.cols as usize,
         accumulate: accumulate != 0,
     };
-    let sums = &core.left_sums[a.address as usize / 32..];
+    let unit = a.address as usize / 32;
+    let rows = core.left_rows[unit];
+    if rows < product.m {
+        core.fail(&format!(
+            "TMATMUL: {m} rows of a left operand that was extracted with {rows}"
+        ));
+    }
+    let left = Left {
+        data: left,
+        piece_stride: rows * 32,
+        sums: &core.left_sums[unit..unit + product.m],
+    };
+    let scratch = core.matmul_scratch.as_deref_mut();
+    let scratch = scratch.expect("matrix cores have it, and only they have L0");
     // SAFETY: all three tiles have been placed and fit each other.
-    unsafe { matmul::multiply(Level::detect(), &product, left, right, sums, to) }
+    unsafe { matmul::multiply(Level::detect(), &product, left, right, scratch, to) }
+}
+
+/// Where the right operand lies: in L0B, or still in constant memory.
+fn right_operand(core: &mut Core, b: &TileView) -> Right {
+    let rows = b.rows as usize;
+    let data = place(core, "TMATMUL", b);
+    if let Some(tile) = core.l0b_constants.at(b.address as usize, rows) {
+        let valid = (b.valid_rows as usize, b.valid_cols as usize);
+        let place_of = (tile.address, tile.rows, tile.bytes);
+        if let Some(part) = tile.part((0, 0), valid, place_of) {
+            return Right {
+                data: part.data,
+                block_stride: part.column_stride,
+            };
+        }
+    }
+    let memory = core.bytes(Memory::L0b, 0, 0);
+    // SAFETY: L0B starts there.
+    unsafe { core.l0b_constants.settle(memory, &b.bytes()) };
+    Right {
+        data,
+        block_stride: rows * 32,
+    }
 }
 
 /// The fixpipe's product, limited to what a half holds.

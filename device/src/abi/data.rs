@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::types::{DType, GmLayout, GmView, Memory, TileLayout, TileView};
 use super::{place, unsupported};
 use crate::compute::elementwise::{Half, Number};
+use crate::runtime::constant::ConstantTile;
 use crate::runtime::core::Core;
 
 /// What becomes visible to other cores and ranks at once.
@@ -74,6 +75,9 @@ unsafe extern "C" fn megamoe_dev_load(tile: &TileView, gm: &GmView) {
     let core = unsafe { Core::current() };
     core.maybe_preempt();
     let target = place(core, "TLOAD", tile);
+    if tile.memory() == Memory::L1 {
+        core.replace_l1(&tile.bytes());
+    }
     match (tile.layout(), gm.layout()) {
         (TileLayout::RowMajor | TileLayout::ColMajor, GmLayout::Nd) => {
             check_matrix(core, "TLOAD", gm, tile);
@@ -105,23 +109,33 @@ unsafe fn load_rows(target: *mut u8, tile: &TileView, gm: &GmView) {
 
 /// Rows to columns of fractals; the rest of a row's last piece becomes zero.
 unsafe fn load_rows_as_fractals(target: *mut u8, tile: &TileView, gm: &GmView) {
+    // Rows that are taken together, so that what is written lies together.
+    const GROUP: usize = 8;
     let len = tile.valid_cols as usize * tile.dtype().bytes();
     let piece_stride = tile.rows as usize * C0_BYTES;
-    for row in 0..tile.valid_rows as usize {
-        let source = gm.row(row);
-        for piece in 0..len.div_ceil(C0_BYTES) {
-            let count = C0_BYTES.min(len - piece * C0_BYTES);
-            // SAFETY: piece and row are in the tile; the kernel vouches for global memory.
-            unsafe {
-                let target = target.add(piece * piece_stride + row * C0_BYTES);
-                let source = source.add(piece * C0_BYTES);
-                if count == C0_BYTES {
+    let rows = tile.valid_rows as usize;
+    for first in (0..rows).step_by(GROUP) {
+        let group = GROUP.min(rows - first);
+        let sources: [*const u8; GROUP] =
+            std::array::from_fn(|row| gm.row(first + row.min(group - 1)).cast_const());
+        // SAFETY: rows and pieces are in the tile; the kernel vouches for global memory.
+        unsafe {
+            let target = target.add(first * C0_BYTES);
+            for piece in 0..len / C0_BYTES {
+                let target = target.add(piece * piece_stride).cast::<[u8; C0_BYTES]>();
+                for (row, source) in sources.iter().enumerate().take(group) {
+                    let source = source.add(piece * C0_BYTES);
                     target
-                        .cast::<[u8; C0_BYTES]>()
+                        .add(row)
                         .write(source.cast::<[u8; C0_BYTES]>().read());
-                } else {
-                    std::ptr::copy_nonoverlapping(source, target, count);
-                    target.add(count).write_bytes(0, C0_BYTES - count);
+                }
+            }
+            let (done, rest) = (len / C0_BYTES * C0_BYTES, len % C0_BYTES);
+            if rest > 0 {
+                for (row, source) in sources.iter().enumerate().take(group) {
+                    let target = target.add(len / C0_BYTES * piece_stride + row * C0_BYTES);
+                    std::ptr::copy_nonoverlapping(source.add(done), target, rest);
+                    target.add(rest).write_bytes(0, C0_BYTES - rest);
                 }
             }
         }
@@ -140,6 +154,10 @@ unsafe fn load_fractals(core: &mut Core, target: *mut u8, tile: &TileView, gm: &
             "TLOAD: {columns} x {row_blocks} fractals of global memory of shape {shape:?}"
         ));
     }
+    if let Some(constant) = constant_tile(core, tile, gm) {
+        core.l1_constants.put(constant);
+        return;
+    }
     for column in 0..columns {
         for block in 0..row_blocks {
             let source = gm.at(column * gm.stride[1] + block * gm.stride[2]);
@@ -149,6 +167,34 @@ unsafe fn load_fractals(core: &mut Core, target: *mut u8, tile: &TileView, gm: &
             unsafe { std::ptr::copy_nonoverlapping(source, target.add(offset), rows * C0_BYTES) }
         }
     }
+}
+
+/// A tile of whole fractals of constant memory, one below the other.
+fn constant_tile(core: &Core, tile: &TileView, gm: &GmView) -> Option<ConstantTile> {
+    let (valid_rows, valid_cols) = (tile.valid_rows as usize, tile.valid_cols as usize);
+    let packed = tile.dtype() == DType::I8
+        && tile.memory() == Memory::L1
+        && gm.stride[2] == 16 * C0_BYTES as i64
+        && gm.stride[1] > 0
+        && !tile.bytes().is_empty();
+    let last_column = valid_cols.div_ceil(C0_BYTES) as i64 - 1;
+    if !packed || last_column < 0 {
+        return None;
+    }
+    // Products read rows in fours; fractals have sixteen.
+    let end = gm.at(last_column * gm.stride[1]) as u64
+        + (valid_rows.next_multiple_of(16) * C0_BYTES) as u64;
+    core.launch
+        .is_constant(&(gm.data..end))
+        .then(|| ConstantTile {
+            address: tile.address as usize,
+            rows: tile.rows as usize,
+            bytes: tile.bytes().len(),
+            valid_rows,
+            valid_cols,
+            data: gm.data as *const u8,
+            column_stride: gm.stride[1] as usize,
+        })
 }
 
 /// `TSTORE` of a vector tile; `add` is nonzero for an atomic addition.
@@ -255,6 +301,9 @@ unsafe extern "C" fn megamoe_dev_move(target: &TileView, source: &TileView) {
     // SAFETY: the reference ends with this function, which pauses through it only.
     let core = unsafe { Core::current() };
     let (to, from) = (place(core, "TMOV", target), place(core, "TMOV", source));
+    if source.memory() == Memory::L1 {
+        core.settle_l1(&source.bytes());
+    }
     super::check_same_region(core, "TMOV", &[target, source]);
     let bytes = source.dtype().bytes();
     for row in 0..source.valid_rows as usize {

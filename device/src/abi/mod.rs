@@ -91,6 +91,12 @@ impl TileView {
         }
     }
 
+    /// Bytes of its memory, to the end of the last valid element.
+    fn bytes(&self) -> std::ops::Range<usize> {
+        let start = self.address as usize;
+        start..start + self.extent() * self.dtype().bytes()
+    }
+
     /// Elements from one row to the next, where rows lie in one piece.
     fn pitch(&self) -> usize {
         self.cols as usize

@@ -1,6 +1,7 @@
 //! A logical core: who it is, its memories, its flags, and how it pauses.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -8,9 +9,11 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use corosensei::Yielder;
 use moe_core::rng::Rng;
 
+use super::constant::ConstantTiles;
 use super::launch::LaunchState;
 use super::memory::{CoreKind, CoreMemory, MemoryPlan};
 use crate::abi::types::{Compare, CoreInfo, Memory};
+use crate::compute::matmul::Scratch;
 
 /// Pipes of a core; flags order two of them.
 pub(crate) const NUM_PIPES: usize = 8;
@@ -66,6 +69,14 @@ pub(crate) struct Core {
     flags: [[[u8; NUM_EVENTS]; NUM_PIPES]; NUM_PIPES],
     /// Row sums of left operands, which the matrix unit needs beside them: one per 32 bytes of L0A.
     pub(crate) left_sums: Vec<i32>,
+    /// Rows of the left operand that starts at each 32 bytes of L0A.
+    pub(crate) left_rows: Vec<usize>,
+    /// What stands for constant weights in L1.
+    pub(crate) l1_constants: ConstantTiles,
+    /// What stands for constant weights in L0B.
+    pub(crate) l0b_constants: ConstantTiles,
+    /// The matrix unit's own memory.
+    pub(crate) matmul_scratch: Option<Box<Scratch>>,
     /// In explored schedules: decides where the core pauses of its own accord.
     preempt: Option<Rng>,
     yielder: Cell<Option<NonNull<Yielder<(), Pause>>>>,
@@ -91,6 +102,10 @@ impl Core {
             memory,
             flags: [[[0; NUM_EVENTS]; NUM_PIPES]; NUM_PIPES],
             left_sums: vec![0; plan.size(Memory::L0a) / 32],
+            left_rows: vec![0; plan.size(Memory::L0a) / 32],
+            l1_constants: ConstantTiles::default(),
+            l0b_constants: ConstantTiles::default(),
+            matmul_scratch: (kind == CoreKind::Aic).then(Box::default),
             plan,
             launch,
             preempt,
@@ -175,6 +190,20 @@ impl Core {
         }
         // SAFETY: the range was checked against the memory, which lies in the mapping.
         unsafe { self.memory.base().add(self.plan.offset(memory) + address) }
+    }
+
+    /// Before bytes of L1 are read, or replaced in part: constant tiles that stand for them are copied there.
+    pub(crate) fn settle_l1(&mut self, range: &Range<usize>) {
+        let memory = self.bytes(Memory::L1, 0, 0);
+        // SAFETY: L1 starts there.
+        unsafe { self.l1_constants.settle(memory, range) };
+    }
+
+    /// Before a tile is loaded to `range` of L1.
+    pub(crate) fn replace_l1(&mut self, range: &Range<usize>) {
+        let memory = self.bytes(Memory::L1, 0, 0);
+        // SAFETY: L1 starts there.
+        unsafe { self.l1_constants.replace(memory, range) };
     }
 
     pub(crate) fn memory_size(&self, memory: Memory) -> usize {

@@ -1,5 +1,6 @@
 //! One kernel launch on all cores of a device: what its cores share, and how it ended.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -58,6 +59,8 @@ type Names = Arc<dyn Fn(u64) -> Option<String> + Send + Sync>;
 pub(crate) struct Outside {
     pub(crate) failure: Option<Failure>,
     pub(crate) names: Option<Names>,
+    /// Global memory that kernels only read, whatever they do.
+    pub(crate) constants: Vec<Range<u64>>,
 }
 
 impl std::fmt::Debug for Outside {
@@ -119,6 +122,12 @@ impl LaunchState {
     fn outcome(&self) -> std::sync::MutexGuard<'_, Outcome> {
         // A panic can't leave an outcome half written.
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether kernels only ever read these bytes of global memory.
+    pub(crate) fn is_constant(&self, bytes: &Range<u64>) -> bool {
+        let holds = |range: &Range<u64>| range.start <= bytes.start && bytes.end <= range.end;
+        self.outside.constants.iter().any(holds)
     }
 
     pub(crate) fn memory_plan(&self, kind: CoreKind) -> Arc<MemoryPlan> {

@@ -1,0 +1,121 @@
+//! Tiles of global memory that only ever is read: they stay where they are until something needs them on the chip.
+//!
+//! A load of weights into L1, and their extraction to L0B, moves no byte on the host: both memories remember where the
+//! tile's fractals lie. Nobody can write those, so nobody can tell when they are read. Where a tile is only partly
+//! replaced, or is read in another shape than it was loaded in, it is copied first ([`ConstantTiles::settle`]).
+
+use std::ops::Range;
+
+/// Bytes of a row of a fractal.
+const C0_BYTES: usize = 32;
+
+/// Fractals of constant memory that stand for a tile at `address`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConstantTile {
+    /// Byte address in the on-chip memory.
+    pub(crate) address: usize,
+    /// Rows that the tile has room for.
+    pub(crate) rows: usize,
+    /// Bytes that the tile has room for.
+    pub(crate) bytes: usize,
+    /// Rows that hold data.
+    pub(crate) valid_rows: usize,
+    /// Columns that hold data.
+    pub(crate) valid_cols: usize,
+    /// The first row of the first column of fractals.
+    pub(crate) data: *const u8,
+    /// Bytes from one column of fractals to the next.
+    pub(crate) column_stride: usize,
+}
+
+impl ConstantTile {
+    fn range(&self) -> Range<usize> {
+        self.address..self.address + self.bytes
+    }
+
+    /// The part of `valid` rows and columns from `(row, col)` on, as a tile at another place.
+    pub(crate) fn part(
+        &self,
+        (row, col): (usize, usize),
+        valid: (usize, usize),
+        (address, rows, bytes): (usize, usize, usize),
+    ) -> Option<Self> {
+        let inside = row + valid.0 <= self.valid_rows && col + valid.1 <= self.valid_cols;
+        inside.then(|| Self {
+            address,
+            rows,
+            bytes,
+            valid_rows: valid.0,
+            valid_cols: valid.1,
+            data: self
+                .data
+                .wrapping_add((col / C0_BYTES) * self.column_stride + row * C0_BYTES),
+            column_stride: self.column_stride,
+        })
+    }
+
+    /// # Safety
+    /// `memory` is the whole on-chip memory.
+    unsafe fn copy_to(&self, memory: *mut u8) {
+        for column in 0..self.valid_cols.div_ceil(C0_BYTES) {
+            // SAFETY: the tile lies in the memory, and its fractals in constant memory.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    self.data.add(column * self.column_stride),
+                    memory.add(self.address + column * self.rows * C0_BYTES),
+                    self.valid_rows * C0_BYTES,
+                );
+            }
+        }
+    }
+}
+
+/// The constant tiles of one on-chip memory. They do not overlap.
+#[derive(Debug, Default)]
+pub(crate) struct ConstantTiles(Vec<ConstantTile>);
+
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+impl ConstantTiles {
+    /// The tile at this address, if it has room for as many rows.
+    pub(crate) fn at(&self, address: usize, rows: usize) -> Option<&ConstantTile> {
+        self.0
+            .iter()
+            .find(|tile| tile.address == address && tile.rows == rows)
+    }
+
+    /// Before bytes are read or partly written: what stands for them is copied to where it belongs.
+    ///
+    /// # Safety
+    /// `memory` is the whole on-chip memory.
+    pub(crate) unsafe fn settle(&mut self, memory: *mut u8, range: &Range<usize>) {
+        self.0.retain(|tile| {
+            let keep = !overlap(&tile.range(), range);
+            if !keep {
+                // SAFETY: as the caller promises.
+                unsafe { tile.copy_to(memory) };
+            }
+            keep
+        });
+    }
+
+    /// Before a tile is loaded to `range`: what it replaces is forgotten, what it replaces in part is copied.
+    ///
+    /// # Safety
+    /// `memory` is the whole on-chip memory.
+    pub(crate) unsafe fn replace(&mut self, memory: *mut u8, range: &Range<usize>) {
+        self.0.retain(|tile| {
+            let old = tile.range();
+            !(range.start <= old.start && old.end <= range.end)
+        });
+        // SAFETY: as the caller promises.
+        unsafe { self.settle(memory, range) };
+    }
+
+    /// Remembers a tile whose place is free.
+    pub(crate) fn put(&mut self, tile: ConstantTile) {
+        self.0.push(tile);
+    }
+}
