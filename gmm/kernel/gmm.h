@@ -21,6 +21,26 @@
 
 namespace megamoe {
 
+// Tiles have room for the largest; the tiling decides how much of it is used.
+template <int TileM, int TileN, int KL1, int KL0>
+struct GmmRoom {
+  template <int Rows, int Cols>
+  using L1Tile = pto::Tile<pto::TileType::Mat, int8_t, Rows, Cols, pto::BLayout::ColMajor, pto::DYNAMIC, pto::DYNAMIC,
+                           pto::SLayout::RowMajor>;
+  using L1Left = L1Tile<TileM, KL1>;
+  using L1Right = L1Tile<KL1, TileN>;
+  using Left = pto::TileLeft<int8_t, TileM, KL0, pto::DYNAMIC, pto::DYNAMIC>;
+  using Right = pto::TileRight<int8_t, KL0, TileN, pto::DYNAMIC, pto::DYNAMIC>;
+  using Acc = pto::TileAcc<int32_t, TileM, TileN, pto::DYNAMIC, pto::DYNAMIC>;
+  using L1Scale = pto::Tile<pto::TileType::Mat, uint64_t, 1, TileN, pto::BLayout::RowMajor, 1, pto::DYNAMIC>;
+  using Scale = pto::Tile<pto::TileType::Scaling, uint64_t, 1, TileN, pto::BLayout::RowMajor, 1, pto::DYNAMIC>;
+};
+
+using GmmNpuRoom = GmmRoom<kMaxTileM, kMaxTileN, kMaxKL1, kMaxKL0>;
+#ifdef MEGAMOE_VIRTUAL_DEVICE
+using GmmHostRoom = GmmRoom<kHostTileM, kHostTileN, kHostKL1, kHostKL0>;
+#endif
+
 template <typename Sync = NoSync>
 class Gmm {
  public:
@@ -47,17 +67,6 @@ class Gmm {
   }
 
  private:
-  // Tiles have room for the largest; the tiling decides how much of it is used.
-  template <int Rows, int Cols>
-  using L1Tile = pto::Tile<pto::TileType::Mat, int8_t, Rows, Cols, pto::BLayout::ColMajor, pto::DYNAMIC, pto::DYNAMIC,
-                           pto::SLayout::RowMajor>;
-  using L1Left = L1Tile<kMaxTileM, kMaxKL1>;
-  using L1Right = L1Tile<kMaxKL1, kMaxTileN>;
-  using Left = pto::TileLeft<int8_t, kMaxTileM, kMaxKL0, pto::DYNAMIC, pto::DYNAMIC>;
-  using Right = pto::TileRight<int8_t, kMaxKL0, kMaxTileN, pto::DYNAMIC, pto::DYNAMIC>;
-  using Acc = pto::TileAcc<int32_t, kMaxTileM, kMaxTileN, pto::DYNAMIC, pto::DYNAMIC>;
-  using L1Scale = pto::Tile<pto::TileType::Mat, uint64_t, 1, kMaxTileN, pto::BLayout::RowMajor, 1, pto::DYNAMIC>;
-  using Scale = pto::Tile<pto::TileType::Scaling, uint64_t, 1, kMaxTileN, pto::BLayout::RowMajor, 1, pto::DYNAMIC>;
   template <typename T>
   using Matrix = pto::GlobalTensor<T, pto::Shape<1, 1, 1, pto::DYNAMIC, pto::DYNAMIC>,
                                    pto::Stride<1, 1, 1, pto::DYNAMIC, 1>>;
@@ -121,8 +130,15 @@ class Gmm {
     const uint32_t start = tiling_.rotate != 0 ? first_worker(expert, worker.num) : 0;
     for (uint32_t tile = (worker.idx + worker.num - start) % worker.num; tile < count; tile += worker.num) {
       const Region region = region_of(expert, cut, tile);
-      multiply(region);
-      store(region);
+#ifdef MEGAMOE_VIRTUAL_DEVICE
+      if (tiling_.host_room != 0) {
+        multiply<GmmHostRoom>(region);
+        store<GmmHostRoom>(region);
+        continue;
+      }
+#endif
+      multiply<GmmNpuRoom>(region);
+      store<GmmNpuRoom>(region);
     }
   }
 
@@ -155,7 +171,9 @@ class Gmm {
     return region;
   }
 
-  AICORE void load_l1(const Region &region, uint32_t k, uint32_t depth, L1Left &left, L1Right &right) {
+  template <typename Room>
+  AICORE void load_l1(const Region &region, uint32_t k, uint32_t depth, typename Room::L1Left &left,
+                      typename Room::L1Right &right) {
     Matrix<int8_t> gm_left(io_.a + static_cast<uint64_t>(region.row) * tiling_.k + k,
                            pto::Shape<1, 1, 1, pto::DYNAMIC, pto::DYNAMIC>(region.rows, depth),
                            pto::Stride<1, 1, 1, pto::DYNAMIC, 1>(tiling_.k));
@@ -173,29 +191,32 @@ class Gmm {
     set_flag(PIPE_MTE2, PIPE_MTE1, kL1Full + buffer);
   }
 
+  template <typename Room>
   AICORE void multiply(const Region &region) {
-    Acc acc(region.rows, region.cols);
+    typename Room::Acc acc(region.rows, region.cols);
     TASSIGN(acc, 0);
     wait_flag(PIPE_FIX, PIPE_M, kAccFree);
     for (uint32_t k = 0; k < tiling_.k; k += tiling_.k_l1) {
       const uint32_t depth = min_of(tiling_.k_l1, tiling_.k - k);
-      L1Left l1_left(region.rows, depth);
-      L1Right l1_right(depth, region.cols);
-      load_l1(region, k, depth, l1_left, l1_right);
+      typename Room::L1Left l1_left(region.rows, depth);
+      typename Room::L1Right l1_right(depth, region.cols);
+      load_l1<Room>(region, k, depth, l1_left, l1_right);
       const uint32_t buffer = l1_steps_++ % 2;
       wait_flag(PIPE_MTE2, PIPE_MTE1, kL1Full + buffer);
       for (uint32_t inner = 0; inner < depth; inner += tiling_.k_l0) {
-        step(l1_left, l1_right, acc, k == 0, inner, min_of(tiling_.k_l0, depth - inner));
+        step<Room>(l1_left, l1_right, acc, k == 0, inner, min_of(tiling_.k_l0, depth - inner));
       }
       set_flag(PIPE_MTE1, PIPE_MTE2, kL1Free + buffer);
     }
     set_flag(PIPE_M, PIPE_FIX, kAccFull);
   }
 
-  AICORE void step(L1Left &l1_left, L1Right &l1_right, Acc &acc, bool is_first, uint32_t inner, uint32_t depth) {
+  template <typename Room>
+  AICORE void step(typename Room::L1Left &l1_left, typename Room::L1Right &l1_right, typename Room::Acc &acc,
+                   bool is_first, uint32_t inner, uint32_t depth) {
     const uint32_t buffer = l0_steps_++ % 2;
-    Left left(acc.GetValidRow(), depth);
-    Right right(depth, acc.GetValidCol());
+    typename Room::Left left(acc.GetValidRow(), depth);
+    typename Room::Right right(depth, acc.GetValidCol());
     TASSIGN(left, buffer * tiling_.l0_left_bytes);
     TASSIGN(right, buffer * tiling_.l0_right_bytes);
     wait_flag(PIPE_M, PIPE_MTE1, kL0Free + buffer);
@@ -211,8 +232,11 @@ class Gmm {
     set_flag(PIPE_M, PIPE_MTE1, kL0Free + buffer);
   }
 
+  template <typename Room>
   AICORE void store(const Region &region) {
-    L1Scale l1_scale(region.cols);
+    using Acc = typename Room::Acc;
+    using Scale = typename Room::Scale;
+    typename Room::L1Scale l1_scale(region.cols);
     Scale scale(region.cols);
     TASSIGN(l1_scale, tiling_.l1_scale);
     TASSIGN(scale, 0);

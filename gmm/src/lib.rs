@@ -29,7 +29,7 @@ pub mod tiling;
 use megamoe_device::{Kernel, KernelCores, RunStage};
 use moe_core::{KernelSource, Plan, PlanError, Problem, Soc, Stage};
 
-pub use tiling::{GmmOptions, GmmTiling};
+pub use tiling::{GmmOptions, GmmTiling, TileSizes};
 
 unsafe extern "C" {
     fn megamoe_gmm(args: *mut u8);

@@ -46,19 +46,17 @@ pub struct GmmTiling {
     pub l0_left_bytes: u32,
     /// Bytes of a buffer in L0B.
     pub l0_right_bytes: u32,
+    /// Whether tiles have the room of the host, not of an NPU.
+    pub host_room: u32,
+    /// Keeps the size a multiple of 8.
+    pub reserved: u32,
 }
 
-/// Choices of a schedule; the defaults are those of the published kernel.
+/// Choices of a schedule; the defaults are those of the published kernel, on the host those that fit its caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GmmOptions {
-    /// Rows of a tile, a multiple of 16 up to 128.
-    pub tile_m: u32,
-    /// Columns of a tile, a multiple of 32 up to 256.
-    pub tile_n: u32,
-    /// Inner length in L1, a multiple of `k_l0` up to 512.
-    pub k_l1: u32,
-    /// Inner length in L0, a multiple of 32 up to 128.
-    pub k_l0: u32,
+    /// Sizes of tiles and steps. `None`: the largest that the kernel has room for in the memories of the SoC.
+    pub sizes: Option<TileSizes>,
     /// Columns of tiles that are taken together, at least 1.
     pub swizzle: u32,
     /// Move the first worker on from expert to expert.
@@ -70,15 +68,25 @@ pub struct GmmOptions {
 impl Default for GmmOptions {
     fn default() -> Self {
         Self {
-            tile_m: MAX_TILE_M,
-            tile_n: MAX_TILE_N,
-            k_l1: MAX_K_L1,
-            k_l0: MAX_K_L0,
+            sizes: None,
             swizzle: 9,
             rotate: true,
             narrow_single: true,
         }
     }
+}
+
+/// Sizes of tiles and of the steps along k.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileSizes {
+    /// Rows of a tile, a multiple of 16.
+    pub tile_m: u32,
+    /// Columns of a tile, a multiple of 32.
+    pub tile_n: u32,
+    /// Inner length in L1, a multiple of `k_l0`.
+    pub k_l1: u32,
+    /// Inner length in L0, a multiple of 32.
+    pub k_l0: u32,
 }
 
 /// Rows of the kernel's largest tile.
@@ -89,28 +97,118 @@ pub const MAX_TILE_N: u32 = 256;
 pub const MAX_K_L1: u32 = 512;
 /// Inner length of its largest operands in L0.
 pub const MAX_K_L0: u32 = 128;
+/// Rows of the largest tile on the host.
+pub const HOST_TILE_M: u32 = 128;
+/// Columns of the largest tile on the host.
+pub const HOST_TILE_N: u32 = 512;
+/// Inner length of the host's largest operands in L1.
+pub const HOST_K_L1: u32 = 2048;
+/// Inner length of the host's largest operands in L0.
+pub const HOST_K_L0: u32 = 2048;
 /// Columns of a fractal, and pieces of 32 bytes along k.
 const UNIT: u32 = 32;
 
-impl GmmOptions {
-    fn check(&self, stage: &'static str) -> Result<(), PlanError> {
-        let check = |name, value: u32, unit: u32, max: u32| {
-            if value > 0 && value <= max && value.is_multiple_of(unit) {
-                return Ok(());
-            }
-            Err(PlanError::Option {
-                stage,
-                name,
-                value: value.to_string(),
-                rule: format!("must be a multiple of {unit} from {unit} to {max}"),
-            })
-        };
-        check("tile_m", self.tile_m, 16, MAX_TILE_M)?;
-        check("tile_n", self.tile_n, UNIT, MAX_TILE_N)?;
-        check("k_l0", self.k_l0, UNIT, MAX_K_L0)?;
-        check("k_l1", self.k_l1, self.k_l0, MAX_K_L1)?;
-        check("swizzle", self.swizzle, 1, u32::MAX)
+/// The room of tiles that the kernel is compiled with, and where their buffers lie.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    is_host: bool,
+    largest: TileSizes,
+}
+
+impl Room {
+    const NPU: Self = Self {
+        is_host: false,
+        largest: TileSizes {
+            tile_m: MAX_TILE_M,
+            tile_n: MAX_TILE_N,
+            k_l1: MAX_K_L1,
+            k_l0: MAX_K_L0,
+        },
+    };
+    const HOST: Self = Self {
+        is_host: true,
+        largest: TileSizes {
+            tile_m: HOST_TILE_M,
+            tile_n: HOST_TILE_N,
+            k_l1: HOST_K_L1,
+            k_l0: HOST_K_L0,
+        },
+    };
+
+    /// The one that a SoC has memories for.
+    fn of(soc: &Soc) -> Self {
+        let fits = |room: &Self| room.check_memories("", soc).is_ok();
+        Some(Self::HOST).filter(fits).unwrap_or(Self::NPU)
     }
+
+    fn l1_left_bytes(&self) -> u32 {
+        self.largest.tile_m * self.largest.k_l1
+    }
+
+    fn l1_right_bytes(&self) -> u32 {
+        self.largest.k_l1 * self.largest.tile_n
+    }
+
+    fn l0_left_bytes(&self) -> u32 {
+        self.largest.tile_m * self.largest.k_l0
+    }
+
+    fn l0_right_bytes(&self) -> u32 {
+        self.largest.k_l0 * self.largest.tile_n
+    }
+
+    fn l1_scale_bytes(&self) -> u32 {
+        8 * self.largest.tile_n
+    }
+
+    fn check_memories(&self, stage: &'static str, soc: &Soc) -> Result<(), PlanError> {
+        let l1 = 2 * (self.l1_left_bytes() + self.l1_right_bytes()) + self.l1_scale_bytes();
+        let l0 = 2 * self.l0_left_bytes().max(self.l0_right_bytes());
+        let acc = 4 * self.largest.tile_m * self.largest.tile_n;
+        for (memory, what, needed, available) in [
+            ("L1", "two buffers of both operands", l1, soc.l1_bytes),
+            ("L0", "two buffers of an operand", l0, soc.l0ab_bytes),
+            ("L0C", "the accumulators of a tile", acc, soc.l0c_bytes),
+        ] {
+            if u64::from(needed) > available {
+                return Err(PlanError::Memory {
+                    stage,
+                    memory,
+                    what: what.to_owned(),
+                    needed: needed.into(),
+                    available,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TileSizes {
+    fn check(&self, stage: &'static str, largest: &Self) -> Result<(), PlanError> {
+        check(stage, "tile_m", self.tile_m, 16, largest.tile_m)?;
+        check(stage, "tile_n", self.tile_n, UNIT, largest.tile_n)?;
+        check(stage, "k_l0", self.k_l0, UNIT, largest.k_l0)?;
+        check(stage, "k_l1", self.k_l1, self.k_l0, largest.k_l1)
+    }
+}
+
+fn check(
+    stage: &'static str,
+    name: &'static str,
+    value: u32,
+    unit: u32,
+    max: u32,
+) -> Result<(), PlanError> {
+    if value > 0 && value <= max && value.is_multiple_of(unit) {
+        return Ok(());
+    }
+    Err(PlanError::Option {
+        stage,
+        name,
+        value: value.to_string(),
+        rule: format!("must be a multiple of {unit} from {unit} to {max}"),
+    })
 }
 
 pub(crate) fn plan(
@@ -120,57 +218,35 @@ pub(crate) fn plan(
     (k, n): (u32, u32),
     soc: &Soc,
 ) -> Result<Plan<GmmTiling>, PlanError> {
-    options.check(stage)?;
+    let room = Room::of(soc);
+    room.check_memories(stage, soc)?;
+    let sizes = options.sizes.unwrap_or(room.largest);
+    sizes.check(stage, &room.largest)?;
+    check(stage, "swizzle", options.swizzle, 1, u32::MAX)?;
     let mut l1 = OnChip::default();
-    let (l1_left_bytes, l1_right_bytes) = (MAX_TILE_M * MAX_K_L1, MAX_K_L1 * MAX_TILE_N);
     let tiling = GmmTiling {
         expert_weight_bytes: packed_bytes(k.into(), n.into()),
         experts_per_rank: problem.experts_per_rank(),
         k,
         n,
-        tile_m: options.tile_m,
-        tile_n: options.tile_n,
-        k_l1: options.k_l1,
-        k_l0: options.k_l0,
+        tile_m: sizes.tile_m,
+        tile_n: sizes.tile_n,
+        k_l1: sizes.k_l1,
+        k_l0: sizes.k_l0,
         swizzle: options.swizzle,
         rotate: options.rotate.into(),
         narrow_single: options.narrow_single.into(),
         narrow_unit: UNIT,
-        l1_left: l1.take(2 * u64::from(l1_left_bytes)),
-        l1_left_bytes,
-        l1_right: l1.take(2 * u64::from(l1_right_bytes)),
-        l1_right_bytes,
-        l1_scale: l1.take(8 * u64::from(MAX_TILE_N)),
-        l0_left_bytes: MAX_TILE_M * MAX_K_L0,
-        l0_right_bytes: MAX_K_L0 * MAX_TILE_N,
+        l1_left: l1.take(2 * u64::from(room.l1_left_bytes())),
+        l1_left_bytes: room.l1_left_bytes(),
+        l1_right: l1.take(2 * u64::from(room.l1_right_bytes())),
+        l1_right_bytes: room.l1_right_bytes(),
+        l1_scale: l1.take(room.l1_scale_bytes().into()),
+        l0_left_bytes: room.l0_left_bytes(),
+        l0_right_bytes: room.l0_right_bytes(),
+        host_room: room.is_host.into(),
+        reserved: 0,
     };
-    let fits = |memory, what: &str, needed: u64, available: u64| {
-        if needed <= available {
-            return Ok(());
-        }
-        Err(PlanError::Memory {
-            stage,
-            memory,
-            what: what.to_owned(),
-            needed,
-            available,
-        })
-    };
-    fits(
-        "L1",
-        "two buffers of both operands",
-        l1.used(),
-        soc.l1_bytes,
-    )?;
-    let l0 = 2 * u64::from(tiling.l0_left_bytes.max(tiling.l0_right_bytes));
-    fits("L0", "two buffers of an operand", l0, soc.l0ab_bytes)?;
-    let accumulators = 4 * u64::from(MAX_TILE_M * MAX_TILE_N);
-    fits(
-        "L0C",
-        "the accumulators of a tile",
-        accumulators,
-        soc.l0c_bytes,
-    )?;
     Ok(Plan {
         tiling,
         workspace_bytes: 0,
