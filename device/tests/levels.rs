@@ -101,6 +101,31 @@ fn conversions() {
     check_map(&halves, f16_to_f32, float_key);
 }
 
+/// The language's own conversion is the oracle.
+#[test]
+fn conversions_to_integers_saturate() {
+    let near = |bits: u32| (bits - 3..=bits + 3).map(f32::from_bits);
+    let mut values = floats(13);
+    for edge in [2_147_483_648.0f32, 32_768.0, 128.0, 256.0, 1.0, 0.5] {
+        values.extend(near(edge.to_bits()).flat_map(|value| [value, -value]));
+    }
+    values.extend([
+        0.0,
+        -0.0,
+        f32::NAN,
+        -f32::NAN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+    ]);
+    for value in values {
+        let whole = value.trunc();
+        assert_eq!(f32_to_i32(value, Round::Trunc), whole as i32, "{value}");
+        assert_eq!(f32_to_i8(value, Round::Trunc, true), whole as i8, "{value}");
+        let low_bits = f32_to_i8(value, Round::Trunc, false);
+        assert_eq!(low_bits, whole as i32 as i8, "{value}");
+    }
+}
+
 #[test]
 fn two_operands_in_place_and_apart() {
     let (a, b) = (floats(7), floats(8));

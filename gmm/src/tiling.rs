@@ -57,8 +57,9 @@ pub struct GmmTiling {
 pub struct GmmOptions {
     /// Sizes of tiles and steps. `None`: the largest that the kernel has room for in the memories of the SoC.
     pub sizes: Option<TileSizes>,
-    /// Columns of tiles that are taken together, at least 1.
-    pub swizzle: u32,
+    /// Columns of tiles that are taken together, at least 1. `None`: 9, on the host 1, so that weights stay in a cache
+    /// while rows pass.
+    pub swizzle: Option<u32>,
     /// Move the first worker on from expert to expert.
     pub rotate: bool,
     /// Cut experts of one row of tiles into narrower ones.
@@ -69,7 +70,7 @@ impl Default for GmmOptions {
     fn default() -> Self {
         Self {
             sizes: None,
-            swizzle: 9,
+            swizzle: None,
             rotate: true,
             narrow_single: true,
         }
@@ -112,12 +113,14 @@ const UNIT: u32 = 32;
 #[derive(Clone, Copy, Debug)]
 struct Room {
     is_host: bool,
+    swizzle: u32,
     largest: TileSizes,
 }
 
 impl Room {
     const NPU: Self = Self {
         is_host: false,
+        swizzle: 9,
         largest: TileSizes {
             tile_m: MAX_TILE_M,
             tile_n: MAX_TILE_N,
@@ -127,6 +130,7 @@ impl Room {
     };
     const HOST: Self = Self {
         is_host: true,
+        swizzle: 1,
         largest: TileSizes {
             tile_m: HOST_TILE_M,
             tile_n: HOST_TILE_N,
@@ -222,7 +226,8 @@ pub(crate) fn plan(
     room.check_memories(stage, soc)?;
     let sizes = options.sizes.unwrap_or(room.largest);
     sizes.check(stage, &room.largest)?;
-    check(stage, "swizzle", options.swizzle, 1, u32::MAX)?;
+    let swizzle = options.swizzle.unwrap_or(room.swizzle);
+    check(stage, "swizzle", swizzle, 1, u32::MAX)?;
     let mut l1 = OnChip::default();
     let tiling = GmmTiling {
         expert_weight_bytes: packed_bytes(k.into(), n.into()),
@@ -233,7 +238,7 @@ pub(crate) fn plan(
         tile_n: sizes.tile_n,
         k_l1: sizes.k_l1,
         k_l0: sizes.k_l0,
-        swizzle: options.swizzle,
+        swizzle,
         rotate: options.rotate.into(),
         narrow_single: options.narrow_single.into(),
         narrow_unit: UNIT,

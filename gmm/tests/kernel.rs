@@ -155,7 +155,7 @@ fn any_options() -> impl Strategy<Value = GmmOptions> {
                     k_l0: 32 * l0,
                     k_l1: 32 * l0 * l1,
                 }),
-                swizzle,
+                swizzle: Some(swizzle),
                 rotate,
                 narrow_single,
             },
@@ -247,7 +247,7 @@ fn options_out_of_range_are_named() {
     );
     refused(
         GmmOptions {
-            swizzle: 0,
+            swizzle: Some(0),
             ..GmmOptions::default()
         },
         "swizzle is 0",

@@ -88,7 +88,8 @@ pub fn f32_to_f16_toward_zero(value: f32) -> u16 {
 #[inline(always)]
 fn truncated_subnormal(magnitude: u32) -> u32 {
     let units = f32::from_bits(magnitude.min(F16_MIN_NORMAL)) * 16_777_216.0;
-    units as i32 as u32
+    // SAFETY: at most 2^10, and no NaN: the magnitude was limited as an integer.
+    unsafe { units.to_int_unchecked::<i32>() as u32 }
 }
 
 /// Narrows to half in any mode.
@@ -187,22 +188,40 @@ pub fn round_integral(value: f32, round: Round) -> f32 {
     }
 }
 
+/// `value as i32`, but compilers make vector code of it.
+#[inline(always)]
+fn saturating_i32(value: f32) -> i32 {
+    /// The largest float below 2^31.
+    const LARGEST: f32 = 2_147_483_520.0;
+    const SMALLEST: f32 = -2_147_483_648.0;
+    let limited = if value < LARGEST { value } else { LARGEST };
+    let limited = if limited > SMALLEST {
+        limited
+    } else {
+        SMALLEST
+    };
+    // SAFETY: between both limits; a NaN became the largest.
+    let int = unsafe { limited.to_int_unchecked::<i32>() };
+    let int = if value > LARGEST { i32::MAX } else { int };
+    if value.is_nan() { 0 } else { int }
+}
+
 /// To int32, saturating; NaN gives 0.
 #[inline(always)]
 #[must_use]
 pub fn f32_to_i32(value: f32, round: Round) -> i32 {
-    round_integral(value, round) as i32
+    saturating_i32(round_integral(value, round))
 }
 
 /// To int16: saturating, or the low bits of the integer; NaN gives 0.
 #[inline(always)]
 #[must_use]
 pub fn f32_to_i16(value: f32, round: Round, saturate: bool) -> i16 {
-    let value = round_integral(value, round);
+    let value = f32_to_i32(value, round);
     if saturate {
-        value as i16
+        value.clamp(i16::MIN.into(), i16::MAX.into()) as i16
     } else {
-        value as i32 as i16
+        value as i16
     }
 }
 
@@ -210,11 +229,11 @@ pub fn f32_to_i16(value: f32, round: Round, saturate: bool) -> i16 {
 #[inline(always)]
 #[must_use]
 pub fn f32_to_i8(value: f32, round: Round, saturate: bool) -> i8 {
-    let value = round_integral(value, round);
+    let value = f32_to_i32(value, round);
     if saturate {
-        value as i8
+        value.clamp(i8::MIN.into(), i8::MAX.into()) as i8
     } else {
-        value as i32 as i8
+        value as i8
     }
 }
 
@@ -222,10 +241,10 @@ pub fn f32_to_i8(value: f32, round: Round, saturate: bool) -> i8 {
 #[inline(always)]
 #[must_use]
 pub fn f32_to_u8(value: f32, round: Round, saturate: bool) -> u8 {
-    let value = round_integral(value, round);
+    let value = f32_to_i32(value, round);
     if saturate {
-        value as u8
+        value.clamp(u8::MIN.into(), u8::MAX.into()) as u8
     } else {
-        value as i32 as u8
+        value as u8
     }
 }
