@@ -2,10 +2,11 @@
 //!
 //! A world of one rank stands for each of eight: it receives as many rows as it sends.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
-use megamoe_device::{Buffer, ExecutorOptions, PlannedStage, VirtualDevice, upload, view};
+use megamoe_device::{Buffer, Device, ExecutorOptions, PlannedStage, VirtualDevice, upload, view};
 use moe_core::exchange::{CountTable, HostMetadata};
 use moe_core::routing::RoutingKind;
 use moe_core::slot::RouteMetadata;
@@ -91,6 +92,18 @@ impl Rig {
     /// Global memory of `len` values, all the same.
     pub fn fill<T: bytemuck::Pod>(&mut self, len: u64, value: T) -> Gm<T> {
         self.put(&vec![value; len as usize])
+    }
+
+    /// Weights as a layer holds them: `len` bytes that kernels only read.
+    ///
+    /// # Panics
+    /// As [`Rig::new`].
+    pub fn weights(&mut self, len: u64, value: u8) -> Gm<i8> {
+        let bytes = Arc::new(vec![value; len as usize]);
+        let buffer = self.device.import(bytes).expect("enough memory");
+        let address = view(buffer.as_ref());
+        self.buffers.push(buffer);
+        address
     }
 
     /// The metadata in global memory.

@@ -19,7 +19,7 @@ fn measure<S: Slot<Io = GmmIo>>(
     let io = GmmIo {
         expert_offset: rig.put_metadata().expert_offset,
         a: rig.fill(rows * k, 3i8),
-        weight: rig.fill(experts * packed_bytes(k, n), -2i8),
+        weight: rig.weights(experts * packed_bytes(k, n), 0xfe),
         channel_scale: rig.fill(experts * n, u64::from(1e-3f32.to_bits())),
         c: rig.fill(rows * n, f16::ZERO),
     };
