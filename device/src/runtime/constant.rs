@@ -119,3 +119,93 @@ impl ConstantTiles {
         self.0.push(tile);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROWS: usize = 32;
+
+    /// Two columns of fractals, 8 bytes further apart than they need.
+    fn fractals() -> Vec<u8> {
+        (0..2 * (ROWS * C0_BYTES + 8))
+            .map(|i| (i % 251) as u8)
+            .collect()
+    }
+
+    fn tile(source: &[u8], address: usize) -> ConstantTile {
+        ConstantTile {
+            address,
+            rows: ROWS,
+            bytes: 2 * ROWS * C0_BYTES,
+            valid_rows: 20,
+            valid_cols: 40,
+            data: source.as_ptr(),
+            column_stride: ROWS * C0_BYTES + 8,
+        }
+    }
+
+    fn tiles(source: &[u8], addresses: &[usize]) -> ConstantTiles {
+        let mut tiles = ConstantTiles::default();
+        for &address in addresses {
+            tiles.put(tile(source, address));
+        }
+        tiles
+    }
+
+    #[test]
+    fn a_part_starts_at_its_row_and_column_and_stays_inside() {
+        let source = fractals();
+        let whole = tile(&source, 64);
+        let place = (4096, 16, 512);
+        let part = whole.part((3, 32), (17, 8), place).unwrap();
+        assert_eq!(part.address, 4096);
+        assert_eq!(
+            part.data as usize - source.as_ptr() as usize,
+            whole.column_stride + 3 * C0_BYTES
+        );
+        assert!(whole.part((4, 32), (17, 8), place).is_none());
+        assert!(whole.part((3, 32), (17, 9), place).is_none());
+    }
+
+    #[test]
+    fn what_is_replaced_whole_is_forgotten_and_in_part_is_copied() {
+        let source = fractals();
+        let mut memory = vec![0xaau8; 8192];
+        let first = tile(&source, 0).range();
+        let second = tile(&source, 4096).range();
+        let mut constants = tiles(&source, &[0, 4096]);
+        // SAFETY: both tiles lie in the memory.
+        unsafe { constants.replace(memory.as_mut_ptr(), &first) };
+        assert!(constants.at(0, ROWS).is_none());
+        assert!(memory.iter().all(|&byte| byte == 0xaa));
+        // SAFETY: as above.
+        unsafe { constants.replace(memory.as_mut_ptr(), &(second.start + 32..second.start + 64)) };
+        assert!(constants.at(4096, ROWS).is_none());
+        for (column, row) in [(0, 0), (0, 19), (1, 0), (1, 19)] {
+            let from = column * (ROWS * C0_BYTES + 8) + row * C0_BYTES;
+            let to = 4096 + (column * ROWS + row) * C0_BYTES;
+            assert_eq!(memory[to..to + C0_BYTES], source[from..from + C0_BYTES]);
+        }
+        assert_eq!(
+            memory[4096 + 20 * C0_BYTES],
+            0xaa,
+            "a row that is not valid"
+        );
+    }
+
+    #[test]
+    fn only_what_is_touched_is_settled() {
+        let source = fractals();
+        let mut memory = vec![0xaau8; 8192];
+        let mut constants = tiles(&source, &[0, 4096]);
+        // SAFETY: both tiles lie in the memory.
+        unsafe { constants.settle(memory.as_mut_ptr(), &(2048..4096)) };
+        assert!(constants.at(0, ROWS).is_some() && constants.at(4096, ROWS).is_some());
+        assert!(constants.at(0, 2 * ROWS).is_none(), "another shape");
+        // SAFETY: as above.
+        unsafe { constants.settle(memory.as_mut_ptr(), &(2047..4097)) };
+        assert!(constants.at(0, ROWS).is_none() && constants.at(4096, ROWS).is_none());
+        assert_eq!(memory[0], source[0]);
+    }
+}
