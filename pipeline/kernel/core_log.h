@@ -25,6 +25,7 @@ class CoreLog {
   AICORE void ask(StageKind stage, uint32_t expert) {
     span_.asked = get_sys_cnt();
     span_.peer_wait = 0;
+    span_.barrier_wait = 0;
     span_.stage = static_cast<uint32_t>(stage);
     span_.expert = expert;
   }
@@ -49,6 +50,10 @@ class CoreLog {
     span_.peer_wait += waited;
   }
 
+  AICORE void before_barrier() { barrier_begin_ = get_sys_cnt(); }
+
+  AICORE void after_barrier() { span_.barrier_wait += get_sys_cnt() - barrier_begin_; }
+
   // What was logged is there for the host.
   AICORE void close() {
     *head_ = num_spans_;
@@ -64,6 +69,7 @@ class CoreLog {
   Span span_ = {};
   uint64_t num_spans_ = 0;
   uint64_t peer_wait_begin_ = 0;
+  uint64_t barrier_begin_ = 0;
 };
 
 }  // namespace megamoe

@@ -21,6 +21,11 @@ namespace megamoe {
 // What stages say of waits for others goes to the core's log.
 struct FusedSync : NoSync {
   CoreLog *log;
+  AICORE void vector_barrier() const {
+    log->before_barrier();
+    NoSync::vector_barrier();
+    log->after_barrier();
+  }
   AICORE void before_peer() const { log->before_peer(); }
   AICORE void after_peer(uint32_t rank) const { log->after_peer(rank); }
 };

@@ -45,6 +45,8 @@ pub struct Span {
     pub end: u64,
     /// Time between begin and end in which the core waited for other ranks.
     pub peer_wait: u64,
+    /// Time between begin and end in which it waited for other cores, at a barrier.
+    pub barrier_wait: u64,
     /// The stage, a [`moe_core::StageKind`].
     pub stage: u32,
     /// The local expert; all ones where a stage does not go by experts.

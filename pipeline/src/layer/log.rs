@@ -44,6 +44,8 @@ pub struct Work {
     pub end: u64,
     /// Time between begin and end in which it waited for other ranks.
     pub peer_wait: u64,
+    /// Time between begin and end in which it waited for other cores, at a barrier.
+    pub barrier_wait: u64,
 }
 
 impl Work {
@@ -55,19 +57,26 @@ impl Work {
             begin: span.begin * TICK_NANOSECONDS,
             end: span.end * TICK_NANOSECONDS,
             peer_wait: span.peer_wait * TICK_NANOSECONDS,
+            barrier_wait: span.barrier_wait * TICK_NANOSECONDS,
         })
+    }
+
+    /// Nanoseconds in which it waited for other cores.
+    #[must_use]
+    pub fn waited_for_cores(&self) -> u64 {
+        self.begin - self.asked + self.barrier_wait
     }
 
     /// Nanoseconds in which it waited for other cores or ranks.
     #[must_use]
     pub fn stalled(&self) -> u64 {
-        self.begin - self.asked + self.peer_wait
+        self.waited_for_cores() + self.peer_wait
     }
 
     /// Nanoseconds in which it worked.
     #[must_use]
     pub fn busy(&self) -> u64 {
-        (self.end - self.begin).saturating_sub(self.peer_wait)
+        (self.end - self.begin).saturating_sub(self.peer_wait + self.barrier_wait)
     }
 }
 

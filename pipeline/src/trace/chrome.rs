@@ -64,6 +64,8 @@ struct Args {
     expert: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_for_ranks_us: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_at_barriers_us: Option<f64>,
 }
 
 impl Args {
@@ -148,6 +150,7 @@ impl Tracer {
             Some(expert) => format!("{} {expert}", work.stage),
             None => work.stage.to_string(),
         };
+        let within = |nanos: u64| (nanos > 0 && cat == WORK).then_some(nanos as f64 / 1e3);
         self.events.push(Event {
             name: if cat == WAIT {
                 format!("wait: {title}")
@@ -166,8 +169,8 @@ impl Tracer {
                 name: None,
                 stage: Some(work.stage),
                 expert: work.expert,
-                waits_for_ranks_us: (work.peer_wait > 0 && cat == WORK)
-                    .then_some(work.peer_wait as f64 / 1e3),
+                waits_for_ranks_us: within(work.peer_wait),
+                waits_at_barriers_us: within(work.barrier_wait),
             },
         });
     }
@@ -250,6 +253,7 @@ pub fn read(text: &str) -> Result<Timeline, TraceError> {
             begin,
             end: begin + nanos(dur),
             peer_wait: nanos(event.args.waits_for_ranks_us.unwrap_or(0.0)),
+            barrier_wait: nanos(event.args.waits_at_barriers_us.unwrap_or(0.0)),
         });
     }
     let sorted = |cores: HashMap<u32, CoreTimeline>| {

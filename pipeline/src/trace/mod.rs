@@ -79,6 +79,7 @@ pub(crate) mod tests {
             begin,
             end,
             peer_wait: 0,
+            barrier_wait: 0,
         };
         CoreTimeline {
             kind,

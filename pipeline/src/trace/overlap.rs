@@ -90,7 +90,7 @@ fn load(timeline: &Timeline, stage: StageKind) -> StageLoad {
         for work in core.work.iter().filter(|work| work.stage == stage) {
             takes_part = true;
             load.busy += work.busy() as f64 * NANO;
-            load.waits_for_cores += (work.begin - work.asked) as f64 * NANO;
+            load.waits_for_cores += work.waited_for_cores() as f64 * NANO;
             load.waits_for_ranks += work.peer_wait as f64 * NANO;
         }
         load.cores += usize::from(takes_part);
