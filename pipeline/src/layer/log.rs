@@ -161,3 +161,29 @@ impl Layout {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_within_work_are_no_work() {
+        let span = Span {
+            asked: 10,
+            begin: 13,
+            end: 40,
+            peer_wait: 4,
+            barrier_wait: 7,
+            stage: 0,
+            expert: u32::MAX,
+        };
+        let work = Work::of(&span).unwrap();
+        assert_eq!(work.waited_for_cores(), (3 + 7) * TICK_NANOSECONDS);
+        assert_eq!(work.stalled(), (3 + 7 + 4) * TICK_NANOSECONDS);
+        assert_eq!(work.busy(), (27 - 4 - 7) * TICK_NANOSECONDS);
+        assert_eq!(
+            work.stalled() + work.busy(),
+            (span.end - span.asked) * TICK_NANOSECONDS
+        );
+    }
+}

@@ -314,16 +314,25 @@ mod tests {
 
     #[test]
     fn a_trace_is_read_as_it_was_written() {
-        let read = read(&text()).unwrap();
+        let mut written = small();
+        let first = &mut written.ranks[0][0].work[0];
+        (first.peer_wait, first.barrier_wait) = (1000, 3000);
+        let mut bytes = Vec::new();
+        write(&written, &mut bytes).unwrap();
+        let read = read(&String::from_utf8(bytes).unwrap()).unwrap();
         let work = |timeline: &Timeline| {
             let start = timeline.start();
             let cores = timeline.ranks.iter().flatten();
             let works = cores.flat_map(|core| core.work.iter().map(|w| (core.kind, *w)));
             works
-                .map(|(kind, w)| (kind, w.stage, w.expert, w.begin - start, w.end - start))
+                .map(|(kind, w)| {
+                    let waits = (w.peer_wait, w.barrier_wait);
+                    let time = (w.begin - start, w.end - start);
+                    (kind, w.stage, w.expert, time, waits)
+                })
                 .collect::<Vec<_>>()
         };
-        assert_eq!(work(&read), work(&small()));
+        assert_eq!(work(&read), work(&written));
     }
 
     #[test]
