@@ -193,13 +193,12 @@ fn matrix_tiles() {
             .map(|_| rng.next_u64() as u8)
             .collect();
         let products = |row: usize, column: usize| {
-            (0..k)
-                .map(move |i| (row, column, i))
-                .map(|(row, column, i)| {
-                    let a = a[(i / 32) * source_stride + row * 32 + i % 32] as i8;
-                    let b = b[(column / 32) * 32 * depth + i * 32 + column % 32] as i8;
-                    i32::from(a) * i32::from(b)
-                })
+            let (a, b) = (&a, &b);
+            (0..k).map(move |i| {
+                let a = a[(i / 32) * source_stride + row * 32 + i % 32] as i8;
+                let b = b[(column / 32) * 32 * depth + i * 32 + column % 32] as i8;
+                i32::from(a) * i32::from(b)
+            })
         };
         for level in Level::available() {
             for accumulate in [true, false] {

@@ -109,7 +109,7 @@ pub const HOST_K_L0: u32 = 2048;
 /// Columns of a fractal, and pieces of 32 bytes along k.
 const UNIT: u32 = 32;
 
-/// The room of tiles that the kernel is compiled with, and where their buffers lie.
+/// A room of tiles that the kernel is compiled with.
 #[derive(Clone, Copy, Debug)]
 struct Room {
     is_host: bool,
@@ -139,53 +139,76 @@ impl Room {
         },
     };
 
-    /// The one that a SoC has memories for.
-    fn of(soc: &Soc) -> Self {
-        let fits = |room: &Self| room.check_memories("", soc).is_ok();
-        Some(Self::HOST).filter(fits).unwrap_or(Self::NPU)
+    /// The larger one that a SoC has memories for.
+    fn of(stage: &'static str, soc: &Soc) -> Result<Self, PlanError> {
+        let fitting = |room: Self| room.check_memories(stage, soc).map(|()| room);
+        fitting(Self::HOST).or_else(|_| fitting(Self::NPU))
     }
 
-    fn l1_left_bytes(&self) -> u32 {
-        self.largest.tile_m * self.largest.k_l1
-    }
-
-    fn l1_right_bytes(&self) -> u32 {
-        self.largest.k_l1 * self.largest.tile_n
-    }
-
-    fn l0_left_bytes(&self) -> u32 {
-        self.largest.tile_m * self.largest.k_l0
-    }
-
-    fn l0_right_bytes(&self) -> u32 {
-        self.largest.k_l0 * self.largest.tile_n
-    }
-
-    fn l1_scale_bytes(&self) -> u32 {
-        8 * self.largest.tile_n
+    fn places(&self) -> Places {
+        let TileSizes {
+            tile_m,
+            tile_n,
+            k_l1,
+            k_l0,
+        } = self.largest;
+        let (l1_left_bytes, l1_right_bytes) = (tile_m * k_l1, k_l1 * tile_n);
+        let mut l1 = OnChip::default();
+        Places {
+            l1_left: l1.take(2 * u64::from(l1_left_bytes)),
+            l1_left_bytes,
+            l1_right: l1.take(2 * u64::from(l1_right_bytes)),
+            l1_right_bytes,
+            l1_scale: l1.take(8 * u64::from(tile_n)),
+            l1_used: l1.used(),
+            l0_left_bytes: tile_m * k_l0,
+            l0_right_bytes: k_l0 * tile_n,
+        }
     }
 
     fn check_memories(&self, stage: &'static str, soc: &Soc) -> Result<(), PlanError> {
-        let l1 = 2 * (self.l1_left_bytes() + self.l1_right_bytes()) + self.l1_scale_bytes();
-        let l0 = 2 * self.l0_left_bytes().max(self.l0_right_bytes());
+        let places = self.places();
+        let l0 = 2 * places.l0_left_bytes.max(places.l0_right_bytes);
         let acc = 4 * self.largest.tile_m * self.largest.tile_n;
         for (memory, what, needed, available) in [
-            ("L1", "two buffers of both operands", l1, soc.l1_bytes),
-            ("L0", "two buffers of an operand", l0, soc.l0ab_bytes),
-            ("L0C", "the accumulators of a tile", acc, soc.l0c_bytes),
+            (
+                "L1",
+                "two buffers of both operands",
+                places.l1_used,
+                soc.l1_bytes,
+            ),
+            ("L0", "two buffers of an operand", l0.into(), soc.l0ab_bytes),
+            (
+                "L0C",
+                "the accumulators of a tile",
+                acc.into(),
+                soc.l0c_bytes,
+            ),
         ] {
-            if u64::from(needed) > available {
+            if needed > available {
                 return Err(PlanError::Memory {
                     stage,
                     memory,
                     what: what.to_owned(),
-                    needed: needed.into(),
+                    needed,
                     available,
                 });
             }
         }
         Ok(())
     }
+}
+
+/// Where a room's buffers lie in L1, and their bytes.
+struct Places {
+    l1_left: u32,
+    l1_left_bytes: u32,
+    l1_right: u32,
+    l1_right_bytes: u32,
+    l1_scale: u32,
+    l1_used: u64,
+    l0_left_bytes: u32,
+    l0_right_bytes: u32,
 }
 
 impl TileSizes {
@@ -222,13 +245,12 @@ pub(crate) fn plan(
     (k, n): (u32, u32),
     soc: &Soc,
 ) -> Result<Plan<GmmTiling>, PlanError> {
-    let room = Room::of(soc);
-    room.check_memories(stage, soc)?;
+    let room = Room::of(stage, soc)?;
     let sizes = options.sizes.unwrap_or(room.largest);
     sizes.check(stage, &room.largest)?;
     let swizzle = options.swizzle.unwrap_or(room.swizzle);
     check(stage, "swizzle", swizzle, 1, u32::MAX)?;
-    let mut l1 = OnChip::default();
+    let places = room.places();
     let tiling = GmmTiling {
         expert_weight_bytes: packed_bytes(k.into(), n.into()),
         experts_per_rank: problem.experts_per_rank(),
@@ -242,13 +264,13 @@ pub(crate) fn plan(
         rotate: options.rotate.into(),
         narrow_single: options.narrow_single.into(),
         narrow_unit: UNIT,
-        l1_left: l1.take(2 * u64::from(room.l1_left_bytes())),
-        l1_left_bytes: room.l1_left_bytes(),
-        l1_right: l1.take(2 * u64::from(room.l1_right_bytes())),
-        l1_right_bytes: room.l1_right_bytes(),
-        l1_scale: l1.take(room.l1_scale_bytes().into()),
-        l0_left_bytes: room.l0_left_bytes(),
-        l0_right_bytes: room.l0_right_bytes(),
+        l1_left: places.l1_left,
+        l1_left_bytes: places.l1_left_bytes,
+        l1_right: places.l1_right,
+        l1_right_bytes: places.l1_right_bytes,
+        l1_scale: places.l1_scale,
+        l0_left_bytes: places.l0_left_bytes,
+        l0_right_bytes: places.l0_right_bytes,
         host_room: room.is_host.into(),
         reserved: 0,
     };

@@ -42,14 +42,6 @@ fn device(soc: &str, num_aic: u32, seed: Option<u64>) -> VirtualDevice {
     VirtualDevice::alone(soc, options).unwrap()
 }
 
-struct Weights(Vec<i8>);
-
-impl AsRef<[u8]> for Weights {
-    fn as_ref(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.0)
-    }
-}
-
 /// A grouped matmul of `rows` rows for each expert.
 struct Case {
     k: u32,
@@ -105,7 +97,9 @@ impl Case {
         // Memory that only is read takes another way, and what lies beside it must not matter.
         let weight = if self.offsets.len().is_multiple_of(2) {
             device
-                .import(Arc::new(Weights(self.weight.clone())))
+                .import(Arc::new(
+                    bytemuck::cast_slice::<i8, u8>(&self.weight).to_vec(),
+                ))
                 .unwrap()
         } else {
             put(bytemuck::cast_slice(&self.weight))

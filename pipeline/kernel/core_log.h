@@ -42,17 +42,16 @@ class CoreLog {
     num_spans_ += 1;
   }
 
-  AICORE void before_peer() { peer_wait_begin_ = get_sys_cnt(); }
+  // The core waits for others within its work, until one of the two calls below.
+  AICORE void before_wait() { wait_begin_ = get_sys_cnt(); }
 
   AICORE void after_peer(uint32_t rank) {
-    const uint64_t waited = get_sys_cnt() - peer_wait_begin_;
+    const uint64_t waited = get_sys_cnt() - wait_begin_;
     peer_waits_[rank] += waited;
     span_.peer_wait += waited;
   }
 
-  AICORE void before_barrier() { barrier_begin_ = get_sys_cnt(); }
-
-  AICORE void after_barrier() { span_.barrier_wait += get_sys_cnt() - barrier_begin_; }
+  AICORE void after_barrier() { span_.barrier_wait += get_sys_cnt() - wait_begin_; }
 
   // What was logged is there for the host.
   AICORE void close() {
@@ -68,8 +67,7 @@ class CoreLog {
   __gm__ Span *spans_;
   Span span_ = {};
   uint64_t num_spans_ = 0;
-  uint64_t peer_wait_begin_ = 0;
-  uint64_t barrier_begin_ = 0;
+  uint64_t wait_begin_ = 0;
 };
 
 }  // namespace megamoe

@@ -22,11 +22,11 @@ namespace megamoe {
 struct FusedSync : NoSync {
   CoreLog *log;
   AICORE void vector_barrier() const {
-    log->before_barrier();
+    log->before_wait();
     NoSync::vector_barrier();
     log->after_barrier();
   }
-  AICORE void before_peer() const { log->before_peer(); }
+  AICORE void before_peer() const { log->before_wait(); }
   AICORE void after_peer(uint32_t rank) const { log->after_peer(rank); }
 };
 

@@ -4,6 +4,7 @@ use super::types::{DType, GmLayout, GmView, Memory, TileLayout, TileView};
 use super::{place, unsupported};
 use crate::compute::convert::f32_to_f16;
 use crate::compute::elementwise::{Unary, map};
+use crate::compute::fractal::{C0_BYTES, Columns, copy_columns};
 use crate::compute::matmul::{self, Left, Product, Right};
 use crate::compute::{Level, multiversion};
 use crate::runtime::core::Core;
@@ -50,7 +51,7 @@ fn piece_of(source: &TileView, (row, col): (usize, usize)) -> (usize, usize) {
 }
 
 fn extract_left(core: &mut Core, target: &TileView, source: &TileView, place_in: (usize, usize)) {
-    core.settle_l1(&source.bytes());
+    core.settle_constants(Memory::L1, &source.bytes());
     let (to, from) = (
         place(core, "TEXTRACT", target),
         place(core, "TEXTRACT", source),
@@ -71,27 +72,27 @@ fn extract_right(core: &mut Core, target: &TileView, source: &TileView, place_in
     let to = place(core, "TEXTRACT", target);
     let (rows, cols) = (target.valid_rows as usize, target.valid_cols as usize);
     let taken = target.bytes();
-    let base = core.bytes(Memory::L0b, 0, 0);
-    // SAFETY: L0B starts there.
-    unsafe { core.l0b_constants.replace(base, &taken) };
+    core.replace_constants(Memory::L0b, &taken);
     let whole = core
-        .l1_constants
+        .constants(Memory::L1)
         .at(source.address as usize, source.rows as usize);
     let place_of = (taken.start, target.rows as usize, taken.len());
     if let Some(part) = whole.and_then(|tile| tile.part(place_in, (rows, cols), place_of)) {
-        core.l0b_constants.put(part);
+        core.constants(Memory::L0b).put(part);
         return;
     }
-    core.settle_l1(&source.bytes());
+    core.settle_constants(Memory::L1, &source.bytes());
     let from = place(core, "TEXTRACT", source);
     let (first, stride) = piece_of(source, place_in);
-    for block in 0..cols.div_ceil(32) {
-        // SAFETY: both tiles have been placed, and the part lies in the source.
-        unsafe {
-            let to = to.add(block * target.rows as usize * 32);
-            let from = from.add(first + block * stride);
-            std::ptr::copy_nonoverlapping(from, to, rows * 32);
-        }
+    let to = Columns {
+        data: to,
+        stride: target.rows as usize * C0_BYTES,
+    };
+    // SAFETY: both tiles have been placed, and the part lies in the source.
+    unsafe {
+        let data = from.add(first).cast_const();
+        let from = Columns { data, stride };
+        copy_columns(to, from, (rows, cols.div_ceil(C0_BYTES)));
     }
 }
 
@@ -146,19 +147,16 @@ unsafe extern "C" fn megamoe_dev_matmul(c: &TileView, a: &TileView, b: &TileView
 fn right_operand(core: &mut Core, b: &TileView) -> Right {
     let rows = b.rows as usize;
     let data = place(core, "TMATMUL", b);
-    if let Some(tile) = core.l0b_constants.at(b.address as usize, rows) {
-        let valid = (b.valid_rows as usize, b.valid_cols as usize);
-        let place_of = (tile.address, tile.rows, tile.bytes);
-        if let Some(part) = tile.part((0, 0), valid, place_of) {
-            return Right {
-                data: part.data,
-                block_stride: part.column_stride,
-            };
-        }
+    let valid = (b.valid_rows as usize, b.valid_cols as usize);
+    let constants = core.constants(Memory::L0b);
+    let constant = constants.at(b.address as usize, rows);
+    if let Some(tile) = constant.filter(|tile| tile.holds((0, 0), valid)) {
+        return Right {
+            data: tile.source.data,
+            block_stride: tile.source.stride,
+        };
     }
-    let memory = core.bytes(Memory::L0b, 0, 0);
-    // SAFETY: L0B starts there.
-    unsafe { core.l0b_constants.settle(memory, &b.bytes()) };
+    core.settle_constants(Memory::L0b, &b.bytes());
     Right {
         data,
         block_stride: rows * 32,

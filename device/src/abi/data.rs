@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::types::{DType, GmLayout, GmView, Memory, TileLayout, TileView};
 use super::{place, unsupported};
 use crate::compute::elementwise::{Half, Number};
+use crate::compute::fractal::{C0_BYTES, Columns};
 use crate::runtime::constant::ConstantTile;
 use crate::runtime::core::Core;
 
 /// What becomes visible to other cores and ranks at once.
 const LINE_BYTES: usize = 512;
-/// Bytes of a row of a fractal.
-const C0_BYTES: usize = 32;
 
 impl GmView {
     fn layout(&self) -> GmLayout {
@@ -76,7 +75,7 @@ unsafe extern "C" fn megamoe_dev_load(tile: &TileView, gm: &GmView) {
     core.maybe_preempt();
     let target = place(core, "TLOAD", tile);
     if tile.memory() == Memory::L1 {
-        core.replace_l1(&tile.bytes());
+        core.replace_constants(Memory::L1, &tile.bytes());
     }
     match (tile.layout(), gm.layout()) {
         (TileLayout::RowMajor | TileLayout::ColMajor, GmLayout::Nd) => {
@@ -155,7 +154,7 @@ unsafe fn load_fractals(core: &mut Core, target: *mut u8, tile: &TileView, gm: &
         ));
     }
     if let Some(constant) = constant_tile(core, tile, gm) {
-        core.l1_constants.put(constant);
+        core.constants(Memory::L1).put(constant);
         return;
     }
     for column in 0..columns {
@@ -192,8 +191,10 @@ fn constant_tile(core: &Core, tile: &TileView, gm: &GmView) -> Option<ConstantTi
             bytes: tile.bytes().len(),
             valid_rows,
             valid_cols,
-            data: gm.data as *const u8,
-            column_stride: gm.stride[1] as usize,
+            source: Columns {
+                data: gm.data as *const u8,
+                stride: gm.stride[1] as usize,
+            },
         })
 }
 
@@ -302,7 +303,7 @@ unsafe extern "C" fn megamoe_dev_move(target: &TileView, source: &TileView) {
     let core = unsafe { Core::current() };
     let (to, from) = (place(core, "TMOV", target), place(core, "TMOV", source));
     if source.memory() == Memory::L1 {
-        core.settle_l1(&source.bytes());
+        core.settle_constants(Memory::L1, &source.bytes());
     }
     super::check_same_region(core, "TMOV", &[target, source]);
     let bytes = source.dtype().bytes();

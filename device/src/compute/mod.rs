@@ -6,6 +6,7 @@
 
 pub mod convert;
 pub mod elementwise;
+pub mod fractal;
 pub mod matmul;
 pub mod reduce;
 pub mod sort;

@@ -6,8 +6,7 @@
 
 use std::ops::Range;
 
-/// Bytes of a row of a fractal.
-const C0_BYTES: usize = 32;
+use crate::compute::fractal::{C0_BYTES, Columns, copy_columns};
 
 /// Fractals of constant memory that stand for a tile at `address`.
 #[derive(Clone, Copy, Debug)]
@@ -22,15 +21,18 @@ pub(crate) struct ConstantTile {
     pub(crate) valid_rows: usize,
     /// Columns that hold data.
     pub(crate) valid_cols: usize,
-    /// The first row of the first column of fractals.
-    pub(crate) data: *const u8,
-    /// Bytes from one column of fractals to the next.
-    pub(crate) column_stride: usize,
+    /// Its fractals.
+    pub(crate) source: Columns<*const u8>,
 }
 
 impl ConstantTile {
     fn range(&self) -> Range<usize> {
         self.address..self.address + self.bytes
+    }
+
+    /// Whether `valid` rows and columns from `(row, col)` on hold data.
+    pub(crate) fn holds(&self, (row, col): (usize, usize), valid: (usize, usize)) -> bool {
+        row + valid.0 <= self.valid_rows && col + valid.1 <= self.valid_cols
     }
 
     /// The part of `valid` rows and columns from `(row, col)` on, as a tile at another place.
@@ -40,32 +42,31 @@ impl ConstantTile {
         valid: (usize, usize),
         (address, rows, bytes): (usize, usize, usize),
     ) -> Option<Self> {
-        let inside = row + valid.0 <= self.valid_rows && col + valid.1 <= self.valid_cols;
-        inside.then(|| Self {
+        let Columns { data, stride } = self.source;
+        self.holds((row, col), valid).then(|| Self {
             address,
             rows,
             bytes,
             valid_rows: valid.0,
             valid_cols: valid.1,
-            data: self
-                .data
-                .wrapping_add((col / C0_BYTES) * self.column_stride + row * C0_BYTES),
-            column_stride: self.column_stride,
+            source: Columns {
+                data: data.wrapping_add((col / C0_BYTES) * stride + row * C0_BYTES),
+                stride,
+            },
         })
     }
 
     /// # Safety
     /// `memory` is the whole on-chip memory.
     unsafe fn copy_to(&self, memory: *mut u8) {
-        for column in 0..self.valid_cols.div_ceil(C0_BYTES) {
-            // SAFETY: the tile lies in the memory, and its fractals in constant memory.
-            unsafe {
-                std::ptr::copy_nonoverlapping(
-                    self.data.add(column * self.column_stride),
-                    memory.add(self.address + column * self.rows * C0_BYTES),
-                    self.valid_rows * C0_BYTES,
-                );
-            }
+        let count = self.valid_cols.div_ceil(C0_BYTES);
+        // SAFETY: the tile lies in the memory, and its fractals in constant memory.
+        unsafe {
+            let target = Columns {
+                data: memory.add(self.address),
+                stride: self.rows * C0_BYTES,
+            };
+            copy_columns(target, self.source, (self.valid_rows, count));
         }
     }
 }
@@ -140,8 +141,10 @@ mod tests {
             bytes: 2 * ROWS * C0_BYTES,
             valid_rows: 20,
             valid_cols: 40,
-            data: source.as_ptr(),
-            column_stride: ROWS * C0_BYTES + 8,
+            source: Columns {
+                data: source.as_ptr(),
+                stride: ROWS * C0_BYTES + 8,
+            },
         }
     }
 
@@ -161,8 +164,8 @@ mod tests {
         let part = whole.part((3, 32), (17, 8), place).unwrap();
         assert_eq!(part.address, 4096);
         assert_eq!(
-            part.data as usize - source.as_ptr() as usize,
-            whole.column_stride + 3 * C0_BYTES
+            part.source.data as usize - source.as_ptr() as usize,
+            whole.source.stride + 3 * C0_BYTES
         );
         assert!(whole.part((4, 32), (17, 8), place).is_none());
         assert!(whole.part((3, 32), (17, 9), place).is_none());

@@ -71,10 +71,8 @@ pub(crate) struct Core {
     pub(crate) left_sums: Vec<i32>,
     /// Rows of the left operand that starts at each 32 bytes of L0A.
     pub(crate) left_rows: Vec<usize>,
-    /// What stands for constant weights in L1.
-    pub(crate) l1_constants: ConstantTiles,
-    /// What stands for constant weights in L0B.
-    pub(crate) l0b_constants: ConstantTiles,
+    l1_constants: ConstantTiles,
+    l0b_constants: ConstantTiles,
     /// The matrix unit's own memory.
     pub(crate) matmul_scratch: Option<Box<Scratch>>,
     /// In explored schedules: decides where the core pauses of its own accord.
@@ -192,18 +190,26 @@ impl Core {
         unsafe { self.memory.base().add(self.plan.offset(memory) + address) }
     }
 
-    /// Before bytes of L1 are read, or replaced in part: constant tiles that stand for them are copied there.
-    pub(crate) fn settle_l1(&mut self, range: &Range<usize>) {
-        let memory = self.bytes(Memory::L1, 0, 0);
-        // SAFETY: L1 starts there.
-        unsafe { self.l1_constants.settle(memory, range) };
+    /// What stands for constant weights in L1 or L0B.
+    pub(crate) fn constants(&mut self, memory: Memory) -> &mut ConstantTiles {
+        match memory {
+            Memory::L0b => &mut self.l0b_constants,
+            _ => &mut self.l1_constants,
+        }
     }
 
-    /// Before a tile is loaded to `range` of L1.
-    pub(crate) fn replace_l1(&mut self, range: &Range<usize>) {
-        let memory = self.bytes(Memory::L1, 0, 0);
-        // SAFETY: L1 starts there.
-        unsafe { self.l1_constants.replace(memory, range) };
+    /// Before bytes of L1 or L0B are read: constant tiles that stand for them are copied there.
+    pub(crate) fn settle_constants(&mut self, memory: Memory, range: &Range<usize>) {
+        let base = self.bytes(memory, 0, 0);
+        // SAFETY: the memory starts there.
+        unsafe { self.constants(memory).settle(base, range) };
+    }
+
+    /// Before a tile is written to `range` of L1 or L0B.
+    pub(crate) fn replace_constants(&mut self, memory: Memory, range: &Range<usize>) {
+        let base = self.bytes(memory, 0, 0);
+        // SAFETY: the memory starts there.
+        unsafe { self.constants(memory).replace(base, range) };
     }
 
     pub(crate) fn memory_size(&self, memory: Memory) -> usize {

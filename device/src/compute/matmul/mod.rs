@@ -12,7 +12,8 @@
 //! the left operand (in registers, if they are few); the surplus `128 * sum(a)` of each row is taken off through
 //! [`row_sums`].
 
-use super::Level;
+use super::fractal::{C0_BYTES, Columns, copy_columns};
+use super::{Level, multiversion};
 
 mod interleave;
 #[cfg(target_arch = "x86_64")]
@@ -26,6 +27,8 @@ pub const PANEL_ROWS: usize = 12;
 pub const BLOCK_COLS: usize = 32;
 /// Bytes of four rows of a block.
 const STEP_BYTES: usize = 4 * BLOCK_COLS;
+/// Steps of a piece of the left operand.
+const PIECE_STEPS: usize = C0_BYTES / 4;
 /// Inner length of a block that is turned over at a time: with a panel it fits the first-level cache.
 const CHUNK: usize = 768;
 
@@ -86,21 +89,22 @@ pub unsafe fn copy_left(
     source_stride: usize,
     (rows, k): (usize, usize),
 ) {
-    for piece in 0..k.div_ceil(32) {
-        // SAFETY: the piece exists in both.
-        unsafe {
-            std::ptr::copy_nonoverlapping(
-                source.add(piece * source_stride),
-                target.add(piece * rows * 32),
-                rows * 32,
-            );
-        }
-    }
+    let stride = rows * C0_BYTES;
+    let to = Columns {
+        data: target,
+        stride,
+    };
+    let from = Columns {
+        data: source,
+        stride: source_stride,
+    };
+    // SAFETY: as the caller promises.
+    unsafe { copy_columns(to, from, (rows, k.div_ceil(C0_BYTES))) };
     if !k.is_multiple_of(32) {
         for row in 0..rows {
             // SAFETY: the row's last piece exists.
             unsafe {
-                let last = target.add((k / 32) * rows * 32 + row * 32);
+                let last = target.add((k / 32) * stride + row * 32);
                 last.add(k % 32).write_bytes(0, 32 - k % 32);
             }
         }
@@ -225,40 +229,30 @@ unsafe fn multiply_block(
                 vnni::turned_panel(chunk, height, panel, turned, sums, c);
             },
             // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => unsafe { avx2_panel(chunk, width, panel, turned, sums, c) },
-            // SAFETY: as the caller promises.
-            _ => unsafe { portable_panel(chunk, width, panel, turned, sums, c) },
+            _ => unsafe { portable_panel(level, chunk, panel, turned, sums, (c, width)) },
         }
     }
 }
 
-/// # Safety
-/// As for [`portable_panel`]; the processor has AVX2.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn avx2_panel(
-    chunk: &Chunk,
-    width: usize,
-    panel: *const u8,
-    turned: *const u8,
-    sums: &[i32],
-    c: *mut i32,
-) {
-    // SAFETY: as the caller promises.
-    unsafe { portable_panel(chunk, width, panel, turned, sums, c) }
+multiversion! {
+    /// For processors and widths that the VNNI loops do not take.
+    ///
+    /// # Safety
+    /// As for [`multiply`], for one panel and one block that is turned over.
+    unsafe fn portable_panel[](
+        chunk: &Chunk, panel: *const u8, turned: *const u8, sums: &[i32], to: (*mut i32, usize),
+    ) = panel_body
 }
 
 /// # Safety
-/// As for [`multiply`], for one panel and one block that is turned over.
+/// As for [`portable_panel`].
 #[inline(always)]
-unsafe fn portable_panel(
+unsafe fn panel_body(
     chunk: &Chunk,
-    width: usize,
     panel: *const u8,
     turned: *const u8,
     sums: &[i32],
-    c: *mut i32,
+    (c, width): (*mut i32, usize),
 ) {
     for (row, &sum) in sums.iter().enumerate() {
         let mut acc = [chunk.surplus(sum); BLOCK_COLS];
@@ -267,7 +261,8 @@ unsafe fn portable_panel(
             let (a, b) = unsafe {
                 (
                     panel
-                        .add((step / 8) * chunk.piece_stride + row * 32 + (step % 8) * 4)
+                        .add((step / PIECE_STEPS) * chunk.piece_stride)
+                        .add(row * C0_BYTES + (step % PIECE_STEPS) * 4)
                         .cast::<[i8; 4]>()
                         .read(),
                     turned

@@ -3,10 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::super::Level;
-use super::{BLOCK_COLS, Chunk, PANEL_ROWS, STEP_BYTES};
+use super::{BLOCK_COLS, Chunk, PANEL_ROWS, PIECE_STEPS, STEP_BYTES};
 
-/// Steps of a piece of 32 bytes of k.
-const PIECE_STEPS: usize = 8;
 /// How far ahead weights are fetched that stream through: enough for the latency of memory, and past the end of a page
 /// for the processor's own prefetcher, which stops there.
 const PREFETCH_BYTES: usize = 4096;
