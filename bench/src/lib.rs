@@ -4,8 +4,10 @@
 //! benchmark measures the peak beside it and prints the ratio.
 #![deny(missing_docs)]
 
+pub mod machine;
 pub mod peak;
 pub mod rig;
+pub mod tile;
 
 use std::time::{Duration, Instant};
 

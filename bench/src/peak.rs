@@ -31,11 +31,22 @@ impl Int8Peak {
     }
 }
 
-/// Runs `work` on every processor at once; the sum of what each reports.
-fn on_all_cores(work: impl Fn() -> f64 + Sync) -> f64 {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+/// Processors that this process may use.
+#[must_use]
+pub fn num_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Runs `work` on every processor at once; the sum of what each reports. None begins before all are ready.
+fn on_all_cores<T>(prepare: impl Fn() -> T + Sync, work: impl Fn(&mut T) -> f64 + Sync) -> f64 {
+    let ready = std::sync::Barrier::new(num_threads());
+    let measure = || {
+        let mut state = prepare();
+        ready.wait();
+        work(&mut state)
+    };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(&work)).collect();
+        let threads: Vec<_> = (0..num_threads()).map(|_| scope.spawn(measure)).collect();
         threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or(0.0))
@@ -46,20 +57,48 @@ fn on_all_cores(work: impl Fn() -> f64 + Sync) -> f64 {
 /// int8 operations per second of all cores together, in 1e9; 0 where there is no loop for this processor.
 #[must_use]
 pub fn int8_gops_of_all_cores() -> f64 {
-    Int8Peak::of_this_machine().map_or(0.0, |peak| on_all_cores(|| peak.gops()))
+    Int8Peak::of_this_machine().map_or(0.0, |peak| on_all_cores(|| (), |()| peak.gops()))
 }
 
-/// Bytes read and written per second by plain copies on all cores, in 1e9; far more than caches hold.
+/// Bytes of each operand of a loop over memory: far more than caches hold.
+const MEMORY_BYTES: usize = 256 << 20;
+
+/// Bytes read and written per second by plain copies in memory on all cores, in 1e9.
 #[must_use]
 pub fn copy_gb_per_s_of_all_cores() -> f64 {
-    const BYTES: usize = 128 << 20;
-    on_all_cores(|| {
-        let (source, mut target) = (vec![1u8; BYTES], vec![0u8; BYTES]);
+    let buffers = || (vec![1u8; MEMORY_BYTES], vec![0u8; MEMORY_BYTES]);
+    on_all_cores(buffers, |(source, target)| {
         let time = crate::best_time(3, 1, || {
-            std::hint::black_box(&mut target).copy_from_slice(std::hint::black_box(&source));
+            std::hint::black_box(&mut *target).copy_from_slice(std::hint::black_box(source));
         });
-        2.0 * BYTES as f64 / time.as_secs_f64() / 1e9
+        2.0 * MEMORY_BYTES as f64 / time.as_secs_f64() / 1e9
     })
+}
+
+/// Bytes read from memory per second on all cores, in 1e9.
+#[must_use]
+pub fn read_gb_per_s_of_all_cores() -> f64 {
+    on_all_cores(
+        || vec![1u64; MEMORY_BYTES / 8],
+        |source| {
+            let time = crate::best_time(5, 1, || {
+                std::hint::black_box(sum(std::hint::black_box(source)));
+            });
+            MEMORY_BYTES as f64 / time.as_secs_f64() / 1e9
+        },
+    )
+}
+
+/// Reads a line and more at each step, with sums that do not wait for each other.
+fn sum(values: &[u64]) -> u64 {
+    const WIDTH: usize = 32;
+    let mut sums = [0u64; WIDTH];
+    for chunk in values.as_chunks::<WIDTH>().0 {
+        for (sum, value) in sums.iter_mut().zip(chunk) {
+            *sum = sum.wrapping_add(*value);
+        }
+    }
+    sums.iter().fold(0, |all, sum| all.wrapping_add(*sum))
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,6 @@
 //! Command line: what it takes, what it prints, how it ends.
 
+mod bench;
 mod data;
 mod gen_case;
 mod plan;
@@ -46,6 +47,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Draw when each expert of a fused launch was in which stage.
     Timeline(timeline::TimelineArgs),
+    /// Measure the machine, then the layer as shares of what the machine can do.
+    Bench(bench::BenchArgs),
     /// Print what a run will need: memory, windows, tilings.
     Plan(plan::PlanArgs),
 }
@@ -127,6 +130,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Gen(args) => gen_case::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Timeline(args) => timeline::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Plan(args) => plan::run(&args),
     };
     match result {

@@ -109,6 +109,21 @@ fn hccl_window_bytes() -> Result<Option<u64>, CliError> {
 }
 
 impl WorldArgs {
+    /// What the command line says when it says nothing, with these stages and launches.
+    pub(super) fn of(ranks: RankKind, stages: StageSet, warmup: u32, repeat: u32) -> Self {
+        Self {
+            ranks,
+            stages,
+            schedule: None,
+            allow_drop: false,
+            soc: "host".to_owned(),
+            deadline: 120.0,
+            window_bytes: None,
+            repeat,
+            warmup,
+        }
+    }
+
     /// The world for a problem.
     pub(super) fn world(&self, problem: &Problem) -> Result<World, CliError> {
         let layout = WindowLayout::new(problem)?;
@@ -352,6 +367,9 @@ pub(super) fn run_all(
     problem: &Problem,
     inputs: &[RankInputs],
 ) -> Result<WorldRun, CliError> {
+    if args.ranks == RankKind::Processes {
+        return run_processes(args, problem, &RankCommand::this()?);
+    }
     let world = args.world(problem)?;
     let (soc, executor) = (
         args.soc()?,
@@ -365,34 +383,33 @@ pub(super) fn run_all(
         schedule: &schedule,
         executor: &executor,
     };
-    let runs = match args.ranks {
-        RankKind::Threads => {
-            let bar = data::progress_bar(args.num_launches().into(), "running");
-            let runs = world.run_threads(|window| {
-                let rank = window.rank();
-                let launched = || {
-                    if rank == 0 {
-                        bar.inc(1);
-                    }
-                };
-                place.run(window, &inputs[rank as usize], &launched)
-            });
-            bar.finish_and_clear();
-            runs.map_err(CliError::of_world)?
-        }
-        RankKind::Processes => {
-            let bar = ProgressBar::new_spinner().with_message("running ranks as processes");
-            bar.enable_steady_tick(Duration::from_millis(200));
-            let results = world.run_processes(&RankCommand::this()?);
-            bar.finish_and_clear();
-            let results = results.map_err(CliError::of_world)?;
-            results
-                .iter()
-                .map(|bytes| decode(bytes))
-                .collect::<Result<_, _>>()?
-        }
-    };
-    Ok(WorldRun::gather(runs))
+    let bar = data::progress_bar(args.num_launches().into(), "running");
+    let runs = world.run_threads(|window| {
+        let rank = window.rank();
+        let launched = || {
+            if rank == 0 {
+                bar.inc(1);
+            }
+        };
+        place.run(window, &inputs[rank as usize], &launched)
+    });
+    bar.finish_and_clear();
+    Ok(WorldRun::gather(runs.map_err(CliError::of_world)?))
+}
+
+/// Runs all ranks as processes; `command` makes each the rank of a run with the same problem.
+pub(super) fn run_processes(
+    args: &WorldArgs,
+    problem: &Problem,
+    command: &RankCommand,
+) -> Result<WorldRun, CliError> {
+    let bar = ProgressBar::new_spinner().with_message("running ranks as processes");
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let results = args.world(problem)?.run_processes(command);
+    bar.finish_and_clear();
+    let results = results.map_err(CliError::of_world)?;
+    let runs: Result<_, _> = results.iter().map(|bytes| decode(bytes)).collect();
+    Ok(WorldRun::gather(runs?))
 }
 
 /// The work of a rank that another process started: all its launches, on its own inputs.
