@@ -21,7 +21,8 @@ pub(super) struct StageFigure {
     pub(super) stage: StageKind,
     /// Milliseconds, mean over ranks and launches.
     pub(super) ms: f64,
-    /// Bytes that it must read and write, in 1e9 per second; of stages that do not multiply.
+    /// Bytes that it must read and write, in 1e9 per second; of stages that do not multiply, and of one rank:
+    /// several share the processors, so that a rank's span holds others' work.
     pub(super) gb_per_s: Option<f64>,
     /// The same as a share of copying.
     pub(super) copy_share: Option<f64>,
@@ -63,7 +64,8 @@ pub(super) struct Figures {
     pub(super) fused_p99_ms: f64,
     /// Shortest launches: fused over separate.
     pub(super) fused_of_separate: f64,
-    /// Fused time less that of stages that compute: what communication costs.
+    /// Fused time less that of stages that compute: what communication costs. With several ranks it holds
+    /// what they wait for each other's work.
     pub(super) exposed_communication_ms: f64,
     /// Tokens of all ranks per second.
     pub(super) tokens_per_s: f64,
@@ -175,7 +177,8 @@ fn stage_figures(
     separate: &WorldRun,
 ) -> Vec<StageFigure> {
     let figure = |&(stage, time): &(StageKind, report::StageSeconds)| {
-        let bytes = stage_bytes(stage, problem, rows);
+        let is_alone = problem.num_ranks() == 1;
+        let bytes = stage_bytes(stage, problem, rows).filter(|_| is_alone);
         let gb_per_s = bytes.map(|bytes| ratio(bytes as f64 / 1e9, time.span));
         StageFigure {
             stage,
