@@ -8,6 +8,7 @@ use moe_core::Soc;
 
 use crate::device::{Buffer, Device, DeviceError, Kernel, SharedBytes};
 use crate::runtime::executor::{Executor, ExecutorOptions, Submission};
+use crate::runtime::huge_pages;
 use crate::runtime::launch::{LaunchState, Outside};
 
 /// A device of a rank, on an executor that it may share with the devices of other ranks.
@@ -102,6 +103,7 @@ impl Device for VirtualDevice {
     fn import(&self, bytes: SharedBytes) -> Result<Box<dyn Buffer>, DeviceError> {
         let host = (*bytes).as_ref();
         if host.as_ptr().addr().is_multiple_of(IMPORT_ALIGN) {
+            huge_pages::collapse(host);
             return Ok(Box::new(SharedBuffer::new(bytes, &self.constants)));
         }
         let mut buffer = self.alloc(host.len() as u64)?;

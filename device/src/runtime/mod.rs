@@ -3,6 +3,7 @@
 pub(crate) mod constant;
 pub(crate) mod core;
 pub(crate) mod executor;
+pub(crate) mod huge_pages;
 pub(crate) mod launch;
 pub(crate) mod memory;
 mod report;
