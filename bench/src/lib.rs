@@ -8,6 +8,7 @@ pub mod machine;
 pub mod peak;
 pub mod rig;
 pub mod tile;
+pub mod traffic;
 
 use std::time::{Duration, Instant};
 

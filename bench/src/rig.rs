@@ -10,7 +10,9 @@ use megamoe_device::{Buffer, Device, ExecutorOptions, PlannedStage, VirtualDevic
 use moe_core::exchange::{CountTable, HostMetadata};
 use moe_core::routing::RoutingKind;
 use moe_core::slot::RouteMetadata;
-use moe_core::{FloatType, Gm, Problem, ProblemSpec, Slot, Soc};
+use moe_core::{FloatType, Gm, Problem, ProblemSpec, Slot, Soc, StageKind};
+
+use crate::traffic::stage_bytes;
 
 /// Tokens of each rank in the published cases.
 pub const PRESETS: [u32; 7] = [16, 32, 64, 128, 512, 1024, 2048];
@@ -76,6 +78,16 @@ impl Rig {
     #[must_use]
     pub fn num_rows(&self) -> u64 {
         self.topk_ids.len() as u64
+    }
+
+    /// What a stage that does not multiply must move.
+    ///
+    /// # Panics
+    /// For a stage that multiplies.
+    #[must_use]
+    pub fn traffic(&self, stage: StageKind) -> Work {
+        let bytes = stage_bytes(stage, &self.problem, self.num_rows());
+        Work::Bytes(bytes.expect("a stage that moves rows") as f64)
     }
 
     /// Global memory with these values, for as long as the rig lives.

@@ -5,10 +5,12 @@ use megamoe_bench::rig::{Rig, Work, report};
 use megamoe_combine::{DirectLarge, DirectSmall};
 use megamoe_device::{Device, PlannedStage};
 use megamoe_window::{WindowLayout, World};
+use moe_core::StageKind;
 use moe_core::slot::{Combine, CombineIo};
 
 fn measure(mut rig: Rig, stage: &PlannedStage<Combine>) -> (std::time::Duration, Work) {
     let world = World::new(WindowLayout::new(&rig.problem).expect("a small window"));
+    let work = rig.traffic(StageKind::Combine);
     let (rows, hidden) = (rig.num_rows(), u64::from(rig.problem.hidden()));
     let metadata = rig.put_metadata();
     let (h2, row_scale) = (
@@ -29,10 +31,7 @@ fn measure(mut rig: Rig, stage: &PlannedStage<Combine>) -> (std::time::Duration,
         // SAFETY: every view has the size that the problem and the routes say.
         Ok(unsafe { rig.time(stage, &io) })
     });
-    (
-        times.expect("one rank")[0],
-        Work::Bytes((4 * rows * hidden) as f64),
-    )
+    (times.expect("one rank")[0], work)
 }
 
 fn main() {

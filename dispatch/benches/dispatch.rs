@@ -1,9 +1,10 @@
 //! Dispatch alone, from a rank's own window, at the published sizes. `cargo bench -p megamoe-dispatch`
 
-use megamoe_bench::rig::{Rig, Work, report};
+use megamoe_bench::rig::{Rig, report};
 use megamoe_device::{Device, PlannedStage};
 use megamoe_dispatch::Dispatch;
 use megamoe_window::{Signal, WindowLayout, World};
+use moe_core::StageKind;
 use moe_core::slot::DispatchIo;
 
 fn main() {
@@ -12,6 +13,7 @@ fn main() {
         let world = World::new(WindowLayout::new(&rig.problem).expect("a small window"));
         let stage = PlannedStage::new(&Dispatch, &rig.problem, 0, rig.device.soc());
         let stage = stage.expect("the published sizes");
+        let work = rig.traffic(StageKind::Dispatch);
         let (rows, hidden) = (rig.num_rows(), u64::from(rig.problem.hidden()));
         let (metadata, out) = (rig.put_metadata(), rig.fill(rows * hidden, 0i8));
         let (row_scale, dropped) = (rig.fill(rows, 0f32), rig.fill(16, 0i32));
@@ -31,9 +33,6 @@ fn main() {
             // SAFETY: every view has the size that the problem and the routes say.
             Ok(unsafe { rig.time(&stage, &io) })
         });
-        (
-            times.expect("one rank")[0],
-            Work::Bytes((2 * rows * hidden) as f64),
-        )
+        (times.expect("one rank")[0], work)
     });
 }

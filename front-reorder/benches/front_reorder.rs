@@ -1,9 +1,10 @@
 //! The three ways to sort and pack, alone, at the published sizes. `cargo bench -p megamoe-front-reorder`
 
-use megamoe_bench::rig::{Rig, Work, report};
+use megamoe_bench::rig::{Rig, report};
 use megamoe_device::Device;
 use megamoe_front_reorder::{Path, planned};
 use megamoe_window::{WindowLayout, World};
+use moe_core::StageKind;
 use moe_core::slot::FrontReorderIo;
 
 fn main() {
@@ -13,6 +14,7 @@ fn main() {
             let world = World::new(WindowLayout::new(&rig.problem).expect("a small window"));
             let stage = planned(path, &rig.problem, 0, rig.device.soc());
             let stage = stage.expect("the published sizes");
+            let work = rig.traffic(StageKind::FrontReorder);
             let (routes, hidden) = (rig.num_rows(), u64::from(rig.problem.hidden()));
             let ids = rig.topk_ids.clone();
             let x = rig.fill(u64::from(tokens) * hidden, 0x3f80u16);
@@ -35,8 +37,7 @@ fn main() {
                 // SAFETY: every view has the size that the problem and the routes say.
                 Ok(unsafe { rig.time(&stage, &io) })
             });
-            let bytes = u64::from(tokens) * hidden * 2 + routes * (hidden + 32);
-            (times.expect("one rank")[0], Work::Bytes(bytes as f64))
+            (times.expect("one rank")[0], work)
         });
     }
 }

@@ -1,9 +1,10 @@
 //! The activation alone, at the published sizes. `cargo bench -p megamoe-swiglu`
 
 use half::f16;
-use megamoe_bench::rig::{Rig, Work, report};
+use megamoe_bench::rig::{Rig, report};
 use megamoe_device::{Device, PlannedStage};
 use megamoe_swiglu::Swiglu;
+use moe_core::StageKind;
 use moe_core::slot::SwigluIo;
 
 fn main() {
@@ -21,7 +22,7 @@ fn main() {
             };
             // SAFETY: every view has the size that the problem and the routes say.
             let time = unsafe { rig.time(&stage.expect("the published sizes"), &io) };
-            (time, Work::Bytes((rows * width * 5) as f64))
+            (time, rig.traffic(StageKind::Swiglu))
         });
     }
 }

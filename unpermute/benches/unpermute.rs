@@ -1,9 +1,10 @@
 //! Unpermute alone, from a rank's own window, at the published sizes. `cargo bench -p megamoe-unpermute`
 
-use megamoe_bench::rig::{Rig, Work, report};
+use megamoe_bench::rig::{Rig, report};
 use megamoe_device::{Device, PlannedStage};
 use megamoe_unpermute::Unpermute;
 use megamoe_window::{Signal, WindowLayout, World};
+use moe_core::StageKind;
 use moe_core::slot::UnpermuteIo;
 
 fn main() {
@@ -12,6 +13,7 @@ fn main() {
         let world = World::new(WindowLayout::new(&rig.problem).expect("a small window"));
         let stage = PlannedStage::new(&Unpermute, &rig.problem, 0, rig.device.soc());
         let stage = stage.expect("the published sizes");
+        let work = rig.traffic(StageKind::Unpermute);
         let (routes, hidden) = (rig.num_rows(), u64::from(rig.problem.hidden()));
         // Any numbering reads every row once; this one keeps a token's rows apart, as sorting does.
         let stride = i32::try_from(tokens).unwrap_or(i32::MAX);
@@ -44,7 +46,6 @@ fn main() {
             // SAFETY: every view has the size that the problem and the routes say.
             Ok(unsafe { rig.time(&stage, &io) })
         });
-        let bytes = 2 * (routes + u64::from(tokens)) * hidden;
-        (times.expect("one rank")[0], Work::Bytes(bytes as f64))
+        (times.expect("one rank")[0], work)
     });
 }

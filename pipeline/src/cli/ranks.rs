@@ -109,7 +109,8 @@ fn hccl_window_bytes() -> Result<Option<u64>, CliError> {
 }
 
 impl WorldArgs {
-    /// What the command line says when it says nothing, with these stages and launches.
+    /// `host` and its own schedule, with these stages and launches. Ranks wait long for each other: weights of many
+    /// gigabytes are loaded at different speeds.
     pub(super) fn of(ranks: RankKind, stages: StageSet, warmup: u32, repeat: u32) -> Self {
         Self {
             ranks,

@@ -179,10 +179,7 @@ impl RunReport {
 
 /// Stages that ran one after the other.
 fn print_stages(stages: &BTreeMap<StageKind, StageSeconds>) {
-    let mut table = Table::new();
-    table
-        .load_style(ASCII_MARKDOWN)
-        .set_header(["stage", "ms", "share"]);
+    let mut table = table(&["stage", "ms", "share"]);
     let total: f64 = stages.values().map(|stage| stage.span).sum();
     for (kind, stage) in stages {
         table.add_row([
@@ -196,8 +193,7 @@ fn print_stages(stages: &BTreeMap<StageKind, StageSeconds>) {
 
 /// Stages of one kernel.
 fn print_overlap(overlap: &Overlap) {
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN).set_header([
+    let mut table = table(&[
         "stage",
         "cores",
         "busy ms",
@@ -244,9 +240,20 @@ fn print_waits(peer_waits: &[Vec<f64>]) {
     }
 }
 
-fn percent(part: f64, total: f64) -> String {
-    let share = if total > 0.0 { part / total } else { 0.0 };
-    format!("{:.1} %", 100.0 * share)
+pub(super) fn percent(part: f64, total: f64) -> String {
+    format!("{:.1} %", 100.0 * ratio(part, total))
+}
+
+/// A part of something; 0 where there is nothing to compare with.
+pub(super) fn ratio(part: f64, total: f64) -> f64 {
+    if total > 0.0 { part / total } else { 0.0 }
+}
+
+/// A table as all commands print it.
+pub(super) fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN).set_header(header);
+    table
 }
 
 fn print_spread(name: &str, spread: &Spread) {

@@ -47,7 +47,8 @@ fn is_matrix(stage: StageKind) -> bool {
 }
 
 /// Stages whose work is to move rows between ranks.
-fn is_communication(stage: StageKind) -> bool {
+#[must_use]
+pub fn is_communication(stage: StageKind) -> bool {
     matches!(stage, StageKind::Dispatch | StageKind::Combine)
 }
 

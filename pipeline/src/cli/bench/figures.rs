@@ -1,13 +1,15 @@
 //! What one case is measured to do, as shares of what the machine can.
 
 use megamoe_bench::machine::Machine;
-use megamoe_pipeline::trace::Timeline;
+use megamoe_bench::traffic::{SCALE_BYTES, stage_bytes};
+use megamoe_pipeline::layer::CoreTimeline;
+use megamoe_pipeline::trace::{Timeline, is_communication};
 use moe_core::routing::Load;
 use moe_core::{Problem, RankInputs, StageKind};
 use serde::Serialize;
 
 use super::super::ranks::{self, RankKind, StageSet, WorldArgs, WorldRun};
-use super::super::report::{self, median};
+use super::super::report::{self, median, ratio};
 use super::super::{CliError, data};
 use super::cases::BenchCase;
 
@@ -91,16 +93,30 @@ pub(super) struct Figures {
     pub(super) same_bits: bool,
 }
 
+/// Runs a case's launches with ranks as threads.
+fn run_threads(
+    case: &BenchCase,
+    problem: &Problem,
+    inputs: &[RankInputs],
+    stages: StageSet,
+) -> Result<WorldRun, CliError> {
+    let args = WorldArgs::of(RankKind::Threads, stages, WARMUP, case.repeat);
+    ranks::run_all(&args, problem, inputs)
+}
+
+/// Makes a case's inputs and runs the fused layer only.
+pub(super) fn run_fused(case: &BenchCase, seed: u64) -> Result<WorldRun, CliError> {
+    let problem = case.problem()?;
+    let inputs = data::make(&problem, &case.data(seed))?;
+    run_threads(case, &problem, &inputs, StageSet::Fused)
+}
+
 /// Makes a case's inputs and measures it.
 pub(super) fn measure(case: &BenchCase, machine: &Machine, seed: u64) -> Result<Figures, CliError> {
     let problem = case.problem()?;
     let inputs = data::make(&problem, &case.data(seed))?;
-    let run = |stages| {
-        let args = WorldArgs::of(RankKind::Threads, stages, WARMUP, case.repeat);
-        ranks::run_all(&args, &problem, &inputs)
-    };
-    let separate = run(StageSet::Separate)?;
-    let fused = run(StageSet::Fused)?;
+    let separate = run_threads(case, &problem, &inputs, StageSet::Separate)?;
+    let fused = run_threads(case, &problem, &inputs, StageSet::Fused)?;
     Ok(figures(
         case,
         &problem,
@@ -163,13 +179,6 @@ fn figures(
     }
 }
 
-/// Bytes of a dispatched row's scale.
-const SCALE_BYTES: u64 = 32;
-
-fn is_communication(stage: StageKind) -> bool {
-    matches!(stage, StageKind::Dispatch | StageKind::Combine)
-}
-
 fn stage_figures(
     problem: &Problem,
     rows: u64,
@@ -190,32 +199,9 @@ fn stage_figures(
     separate.stage_times.iter().map(figure).collect()
 }
 
-/// Bytes that a stage which does not multiply must read and write, on all ranks.
-fn stage_bytes(stage: StageKind, problem: &Problem, rows: u64) -> Option<u64> {
-    let (hidden, width) = (
-        u64::from(problem.hidden()),
-        u64::from(problem.intermediate()),
-    );
-    let tokens: u64 = problem
-        .spec()
-        .tokens_per_rank
-        .iter()
-        .copied()
-        .map(u64::from)
-        .sum();
-    match stage {
-        StageKind::FrontReorder => Some(2 * tokens * hidden + rows * (hidden + SCALE_BYTES)),
-        StageKind::Dispatch => Some(2 * rows * (hidden + SCALE_BYTES)),
-        StageKind::Swiglu => Some(5 * rows * width),
-        StageKind::Combine => Some(4 * rows * hidden),
-        StageKind::Unpermute => Some(2 * (rows + tokens) * hidden),
-        StageKind::Gmm1 | StageKind::Gmm2 => None,
-    }
-}
-
 /// Waits for ranks as shares of cores' time.
 fn wait_share(timeline: &Timeline) -> OverRanks {
-    let of_rank = |cores: &Vec<megamoe_pipeline::layer::CoreTimeline>| {
+    let of_rank = |cores: &Vec<CoreTimeline>| {
         let works = || cores.iter().flat_map(|core| &core.work);
         let begin = works().map(|work| work.asked).min().unwrap_or(0);
         let end = works().map(|work| work.end).max().unwrap_or(0);
@@ -228,11 +214,6 @@ fn wait_share(timeline: &Timeline) -> OverRanks {
         mean: ratio(shares.iter().sum(), shares.len() as f64),
         max: shares.iter().copied().fold(0.0, f64::max),
     }
-}
-
-/// 0 where there is nothing to compare with.
-fn ratio(value: f64, of: f64) -> f64 {
-    if of > 0.0 { value / of } else { 0.0 }
 }
 
 /// The smallest value that at least `share` of all do not exceed.

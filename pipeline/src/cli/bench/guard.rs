@@ -1,6 +1,5 @@
 //! Ratios of one run that must hold: they do not depend on how fast the machine is, only on what the code does.
 
-use megamoe_bench::machine::Machine;
 use megamoe_bench::peak::Int8Peak;
 use megamoe_bench::tile::Tile;
 use megamoe_bench::{best_time, gops};
@@ -31,7 +30,7 @@ impl Ratio {
 
 /// Limits are far enough from what an idle machine gives (0.9 to 1.05, above 0.9, about 0.5) that neighbours do not
 /// trip them, and near enough that losing the vector instructions or the overlap does.
-pub(super) fn ratios(layer: &Figures, machine: &Machine) -> Vec<Ratio> {
+pub(super) fn ratios(layer: &Figures) -> Vec<Ratio> {
     let fused = Ratio {
         name: "fused / separate",
         value: layer.fused_of_separate,
@@ -48,7 +47,7 @@ pub(super) fn ratios(layer: &Figures, machine: &Machine) -> Vec<Ratio> {
             },
             Ratio {
                 name: "layer / int8 peak",
-                value: layer.gops / machine.int8_gops,
+                value: layer.peak_share,
                 min: 0.15,
                 max: 1.1,
             },

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::ranks::{self, RankKind, StageSet, WorldArgs};
 use super::report::{self, median};
-use super::{CliError, Outcome, data};
+use super::{CliError, Outcome};
 use cases::BenchCase;
 use figures::{Figures, WARMUP};
 
@@ -130,7 +130,9 @@ impl BenchArgs {
     fn measure(&self, suite: Suite, report: &mut BenchReport) -> Result<(), CliError> {
         match suite {
             Suite::Goals => self.cases(cases::goals(), report),
-            Suite::Models => self.cases(cases::models(self.max_gib << 30), report),
+            Suite::Models => {
+                self.cases(cases::models(self.max_gib.saturating_mul(1 << 30)), report)
+            }
             Suite::Scaling => self.scaling(report),
             Suite::Ranks => self.ranks(report),
             Suite::Launch => self.launch(report),
@@ -170,14 +172,10 @@ impl BenchArgs {
 
     fn ranks(&self, report: &mut BenchReport) -> Result<(), CliError> {
         let case = cases::ranks_kinds();
-        let problem = case.problem()?;
-        let inputs = data::make(&problem, &case.data(self.seed))?;
-        let threads = WorldArgs::of(RankKind::Threads, StageSet::Fused, WARMUP, case.repeat);
-        let threads = ranks::run_all(&threads, &problem, &inputs)?;
-        drop(inputs);
+        let threads = figures::run_fused(&case, self.seed)?;
         let processes = WorldArgs::of(RankKind::Processes, StageSet::Fused, WARMUP, case.repeat);
         let command = process_command(&case, self.seed)?;
-        let processes = ranks::run_processes(&processes, &problem, &command)?;
+        let processes = ranks::run_processes(&processes, &case.problem()?, &command)?;
         let kinds = RankKinds {
             threads_ms: median(&threads.launch_seconds) * 1e3,
             processes_ms: median(&processes.launch_seconds) * 1e3,
@@ -190,11 +188,7 @@ impl BenchArgs {
     }
 
     fn launch(&self, report: &mut BenchReport) -> Result<(), CliError> {
-        let case = cases::launch();
-        let problem = case.problem()?;
-        let inputs = data::make(&problem, &case.data(self.seed))?;
-        let args = WorldArgs::of(RankKind::Threads, StageSet::Fused, WARMUP, case.repeat);
-        let run = ranks::run_all(&args, &problem, &inputs)?;
+        let run = figures::run_fused(&cases::launch(), self.seed)?;
         let figure = LaunchFigure {
             p50_ms: median(&run.launch_seconds) * 1e3,
             p99_ms: figures::percentile(&run.launch_seconds, 0.99) * 1e3,
@@ -208,7 +202,7 @@ impl BenchArgs {
 
     fn guard(&self, report: &mut BenchReport) -> Result<(), CliError> {
         let figures = figures::measure(&cases::guard(), &report.machine, self.seed)?;
-        let ratios = guard::ratios(&figures, &report.machine);
+        let ratios = guard::ratios(&figures);
         if !self.json {
             print::guard(&ratios);
         }

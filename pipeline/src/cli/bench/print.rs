@@ -1,21 +1,15 @@
 //! Figures for people.
 
-use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use megamoe_bench::machine::Machine;
 
+use super::super::report::{self, table};
 use super::cases::BenchCase;
 use super::figures::{Figures, StageFigure};
 use super::guard::Ratio;
 use super::{LaunchFigure, RankKinds};
 
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN).set_header(header);
-    table
-}
-
 fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
+    report::percent(share, 1.0)
 }
 
 /// What figures are shares of.
