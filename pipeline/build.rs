@@ -33,12 +33,25 @@ fn build() -> Result<(), BuildError> {
             &["src/schedule/tiling.rs", "src/layer/fused_args.rs"],
         )
         .export(&["kernel"])?;
-    FusedKernel::build_all(&[
+    let fused = [
         FusedKernel::new("megamoe_fused_silu"),
         FusedKernel::new("megamoe_fused_gelu").with(
             Slot::Swiglu,
             "swiglu.h",
             "megamoe::Swiglu<megamoe::Gelu, Sync>",
         ),
-    ])
+    ];
+    #[cfg(feature = "ascend")]
+    build_for_npu(&fused)?;
+    FusedKernel::build_all(&fused)
+}
+
+/// Builds all kernels for the NPU too, and tells the crate where they are.
+#[cfg(feature = "ascend")]
+fn build_for_npu(fused: &[FusedKernel]) -> Result<(), BuildError> {
+    let library = bisheng_build::NpuKernels::of_dependencies()?
+        .with_fused(fused)?
+        .build("megamoe_npu_kernels")?;
+    println!("cargo::rustc-env=MEGAMOE_NPU_KERNELS={}", library.display());
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::bisheng::NoBisheng;
 use crate::header::{HeaderError, cpp_header};
 
 /// A build that can't go on.
@@ -31,6 +32,17 @@ pub enum BuildError {
         /// What is wrong.
         source: HeaderError,
     },
+    /// Kernels for the NPU are asked for, but can't be built.
+    #[error("the feature `ascend` builds kernels for the NPU, but {0}")]
+    NoBisheng(#[from] NoBisheng),
+    /// CANN's compiler does not take a kernel.
+    #[error("{words}\nthis was: {command}")]
+    Bisheng {
+        /// The command.
+        command: String,
+        /// The compiler's words.
+        words: String,
+    },
     /// A file can't be read or written.
     #[error("{}: {source}", path.display())]
     Io {
@@ -52,11 +64,11 @@ impl BuildError {
     }
 }
 
-fn manifest_dir() -> PathBuf {
+pub(crate) fn manifest_dir() -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| ".".into(), PathBuf::from)
 }
 
-fn out_dir() -> PathBuf {
+pub(crate) fn out_dir() -> PathBuf {
     std::env::var_os("OUT_DIR").map_or_else(|| ".".into(), PathBuf::from)
 }
 
@@ -153,16 +165,9 @@ impl Kernels {
     pub fn in_folder(folder: &str) -> Result<Self, BuildError> {
         let folder = manifest_dir().join(folder);
         println!("cargo::rerun-if-changed={}", folder.display());
-        let entries = std::fs::read_dir(&folder).map_err(|source| BuildError::Io {
-            path: folder.clone(),
-            source,
-        })?;
-        let mut files: Vec<PathBuf> = entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.extension().is_some_and(|extension| extension == "cpp"))
-            .collect();
-        files.sort();
-        Ok(Self { files })
+        Ok(Self {
+            files: cpp_files(&folder)?,
+        })
     }
 
     /// These files too.
@@ -191,12 +196,9 @@ impl Kernels {
             // An on-chip pointer is retyped freely, as the NPU's compiler allows.
             .flag("-fno-strict-aliasing")
             .flag_if_supported("-fno-plt")
-            .include(manifest_dir().join("kernel"))
-            .include(generated_dir())
+            .includes(crate_folders())
+            .includes(exported_folders(|_| true))
             .files(&self.files);
-        for folder in exported_folders() {
-            build.include(folder);
-        }
         println!("cargo::rerun-if-env-changed=CXX");
         let compiler = build
             .try_get_compiler()
@@ -216,17 +218,41 @@ impl Kernels {
     }
 }
 
-/// Folders that direct dependencies with device code exported.
-fn exported_folders() -> Vec<PathBuf> {
+/// The `.cpp` files of a folder, in order of their names.
+pub(crate) fn cpp_files(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
+    let entries = std::fs::read_dir(folder).map_err(|source| BuildError::Io {
+        path: folder.to_owned(),
+        source,
+    })?;
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "cpp"))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+/// Folders of this crate's own headers.
+pub(crate) fn crate_folders() -> Vec<PathBuf> {
+    vec![manifest_dir().join("kernel"), generated_dir()]
+}
+
+/// Folders that direct dependencies with device code exported, of those whose variable is chosen.
+fn exported_folders(is_chosen: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let exported = std::env::vars_os().filter(|(name, _)| {
         let name = name.to_string_lossy();
-        name.starts_with("DEP_") && name.ends_with("_INCLUDE")
+        name.starts_with("DEP_") && name.ends_with("_INCLUDE") && is_chosen(&name)
     });
     let mut folders: Vec<PathBuf> = exported
         .flat_map(|(_, value)| std::env::split_paths(&value).collect::<Vec<_>>())
         .collect();
     folders.sort();
     folders
+}
+
+/// The same without the headers that stand in for the NPU's own on the virtual device.
+pub(crate) fn exported_for_npu() -> Vec<PathBuf> {
+    exported_folders(|variable| variable != "DEP_MEGAMOE_DEVICE_INCLUDE")
 }
 
 /// All that the build script of a stage does: the tiling's header `{name}/tiling.h` from `src/tiling.rs`,

@@ -92,10 +92,14 @@ impl FusedKernel {
     pub fn build_all(kernels: &[Self]) -> Result<(), BuildError> {
         let mut files = Vec::new();
         for kernel in kernels {
-            files.push(kernel.write("cpp", &kernel.translation_unit())?);
+            files.push(kernel.write_source()?);
             kernel.write("rs", &kernel.classes())?;
         }
         Kernels::in_folder("kernel")?.with(files).compile()
+    }
+
+    pub(crate) fn write_source(&self) -> Result<PathBuf, BuildError> {
+        self.write("cpp", &self.translation_unit())
     }
 
     fn write(&self, extension: &str, text: &str) -> Result<PathBuf, BuildError> {
@@ -121,8 +125,7 @@ impl FusedKernel {
         }
         let _ = writeln!(
             text,
-            "}};\n\n}}  // namespace\n\nextern \"C\" __global__ AICORE void {}(__gm__ uint8_t *raw) \
-             {{ megamoe::run_fused<Stages>(raw); }}",
+            "}};\n\n}}  // namespace\n\nMEGAMOE_KERNEL({}) {{ megamoe::run_fused<Stages>(raw); }}",
             self.name
         );
         text
@@ -155,7 +158,7 @@ mod tests {
         for part in [
             "#include \"mine.h\"",
             "template <typename Out, typename Sync>\n  using Combine = Mine<Out, Sync>;",
-            "void mine(__gm__ uint8_t *raw)",
+            "MEGAMOE_KERNEL(mine) {",
         ] {
             assert!(text.contains(part), "{text}");
         }

@@ -6,16 +6,19 @@
 //!
 //! * [`FusedKernel`] builds a kernel of the whole layer from stage classes.
 //! * [`stage`] does the first two for a stage crate.
+//! * [`NpuKernels`] compiles kernels for the NPU, with CANN's `bisheng`.
 //!
 //! A crate with device code names itself in `links`; the folders of its headers reach the build scripts
 //! of the crates that depend on it through cargo.
 #![deny(missing_docs)]
 
+mod bisheng;
 mod compile;
 mod fused;
 mod header;
 mod parse;
 
+pub use bisheng::{Bisheng, NoBisheng, NpuKernels};
 pub use compile::{BuildError, Headers, Kernels, stage};
 pub use fused::{FusedKernel, Slot};
 pub use header::{HeaderError, cpp_header};

@@ -3,7 +3,7 @@
 
 using namespace megamoe;
 
-extern "C" __global__ AICORE void megamoe_combine(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(megamoe_combine) {
   const auto *tiling = reinterpret_cast<__gm__ CombineTiling *>(raw);
   if (tiling->output_is_bf16 != 0) {
     run_on_vector_cores<Combine<bfloat16_t>>(raw);

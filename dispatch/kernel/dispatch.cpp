@@ -3,6 +3,6 @@
 
 using namespace megamoe;
 
-extern "C" __global__ AICORE void megamoe_dispatch(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(megamoe_dispatch) {
   run_on_vector_cores<Dispatch<>>(raw);
 }

@@ -16,8 +16,8 @@ AICORE void run(__gm__ uint8_t *raw) {
 
 }  // namespace
 
-extern "C" __global__ AICORE void megamoe_front_full_load(__gm__ uint8_t *raw) { run<FullLoad>(raw); }
+MEGAMOE_KERNEL(megamoe_front_full_load) { run<FullLoad>(raw); }
 
-extern "C" __global__ AICORE void megamoe_front_one_core(__gm__ uint8_t *raw) { run<OneCore>(raw); }
+MEGAMOE_KERNEL(megamoe_front_one_core) { run<OneCore>(raw); }
 
-extern "C" __global__ AICORE void megamoe_front_multi_core(__gm__ uint8_t *raw) { run<MultiCore>(raw); }
+MEGAMOE_KERNEL(megamoe_front_multi_core) { run<MultiCore>(raw); }

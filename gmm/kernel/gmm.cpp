@@ -3,7 +3,7 @@
 
 using namespace megamoe;
 
-extern "C" __global__ AICORE void megamoe_gmm(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(megamoe_gmm) {
   const auto args = *reinterpret_cast<__gm__ StageArgs<GmmTiling, GmmIo> *>(raw);
   if (ASCEND_IS_AIC) {
     Gmm<> stage(args.tiling, args.io);

@@ -3,10 +3,10 @@
 
 using namespace megamoe;
 
-extern "C" __global__ AICORE void megamoe_swiglu_silu(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(megamoe_swiglu_silu) {
   run_on_vector_cores<Swiglu<Silu>>(raw);
 }
 
-extern "C" __global__ AICORE void megamoe_swiglu_gelu(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(megamoe_swiglu_gelu) {
   run_on_vector_cores<Swiglu<Gelu>>(raw);
 }

@@ -3,7 +3,7 @@
 
 using namespace megamoe;
 
-extern "C" __global__ AICORE void megamoe_unpermute(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(megamoe_unpermute) {
   const auto *tiling = reinterpret_cast<__gm__ UnpermuteTiling *>(raw);
   if (tiling->output_is_bf16 != 0) {
     run_on_vector_cores<Unpermute<bfloat16_t>>(raw);

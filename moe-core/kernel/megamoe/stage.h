@@ -7,6 +7,8 @@
 // A stage names the types of its arguments, `Tiling` and `Io`, and is constructed from them and a policy.
 #pragma once
 
+#include "megamoe/entry.h"
+
 #include "kernel_operator.h"
 #include "megamoe/onchip.h"
 #include "megamoe/slot.h"
