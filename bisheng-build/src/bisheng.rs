@@ -105,7 +105,10 @@ pub enum NoBisheng {
 }
 
 fn list(paths: &[PathBuf]) -> String {
-    let texts: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let texts: Vec<String> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
     texts.join(" or ")
 }
 
@@ -138,7 +141,11 @@ impl Bisheng {
         let of_cann = COMPILERS.map(|compiler| home.join(compiler));
         let path = environment("PATH").unwrap_or_default();
         let on_path = std::env::split_paths(&path).map(|folder| folder.join("bisheng"));
-        let compiler = of_cann.iter().cloned().chain(on_path).find(|file| file.is_file());
+        let compiler = of_cann
+            .iter()
+            .cloned()
+            .chain(on_path)
+            .find(|file| file.is_file());
         let compiler = compiler.ok_or_else(|| NoBisheng::NoCompiler {
             tried: of_cann.to_vec(),
         })?;
@@ -225,7 +232,10 @@ impl NpuKernels {
     /// # Errors
     /// [`BuildError::NoBisheng`] when CANN is not there, [`BuildError::Io`] for a folder that can't be read.
     pub fn of_dependencies() -> Result<Self, BuildError> {
-        for variable in bisheng_sys::home::VARIABLES.into_iter().chain([PTO_VARIABLE]) {
+        for variable in bisheng_sys::home::VARIABLES
+            .into_iter()
+            .chain([PTO_VARIABLE])
+        {
             println!("cargo::rerun-if-env-changed={variable}");
         }
         let bisheng = Bisheng::find()?;
@@ -269,7 +279,11 @@ impl NpuKernels {
         for source in &self.sources {
             let stem = source.file_stem().unwrap_or_default();
             let object = folder.join(stem).with_extension("o");
-            running.push(Running::start(self.bisheng.compile(source, &object, &self.includes))?);
+            running.push(Running::start(self.bisheng.compile(
+                source,
+                &object,
+                &self.includes,
+            ))?);
             objects.push(object);
         }
         for compilation in running {

@@ -35,7 +35,11 @@ fn compiler(path: &Path) {
 
 fn home_of(place: &tempfile::TempDir) -> CannHome {
     let home = place.path().join("cann");
-    CannHome::find_in(|name| (name == "ASCEND_HOME_PATH").then(|| home.clone().into()), place.path()).unwrap()
+    CannHome::find_in(
+        |name| (name == "ASCEND_HOME_PATH").then(|| home.clone().into()),
+        place.path(),
+    )
+    .unwrap()
 }
 
 fn nothing(_: &str) -> Option<OsString> {
@@ -43,7 +47,10 @@ fn nothing(_: &str) -> Option<OsString> {
 }
 
 fn arguments(command: &Command) -> Vec<String> {
-    command.get_args().map(|argument| argument.to_str().unwrap().to_owned()).collect()
+    command
+        .get_args()
+        .map(|argument| argument.to_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -58,15 +65,16 @@ fn a_source_is_compiled_as_the_published_kernel_is() {
     );
     let home = place.path().join("cann");
     let platform = home.join("x86_64-linux").canonicalize().unwrap();
-    let mut want: Vec<String> = "-D_FORTIFY_SOURCE=2 -O2 -std=c++17 -Wno-macro-redefined -Wno-ignored-attributes \
+    let mut want: Vec<String> =
+        "-D_FORTIFY_SOURCE=2 -O2 -std=c++17 -Wno-macro-redefined -Wno-ignored-attributes \
          -fstack-protector-strong -fPIC -xcce -Xhost-start -Xhost-end \
          -mllvm -cce-aicore-stack-size=0x8000 -mllvm -cce-aicore-function-stack-size=0x8000 \
          -mllvm -cce-aicore-record-overflow=true -mllvm -cce-aicore-addr-transform \
          -mllvm -cce-aicore-dcci-insert-for-scalar=false --cce-aicore-arch=dav-c220 \
          -DPTO_NPU_ARCH_A2A3 -DMEGAMOE_NPU"
-        .split_whitespace()
-        .map(str::to_owned)
-        .collect();
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
     for folder in [
         home.join("include"),
         kernels.path().to_owned(),
@@ -113,7 +121,12 @@ fn a_compiler_on_path_and_pto_headers_of_ones_own_will_do() {
     fs::remove_file(home.join("bin/bisheng")).unwrap();
     let error = Bisheng::find_in(&home_of(&place), nothing).unwrap_err();
     assert!(matches!(error, NoBisheng::NoCompiler { .. }));
-    assert!(error.to_string().contains("compiler/ccec_compiler/bin/bisheng"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("compiler/ccec_compiler/bin/bisheng"),
+        "{error}"
+    );
 
     let (path, pto) = (place.path().join("path"), place.path().join("pto"));
     fs::create_dir_all(&path).unwrap();
@@ -123,8 +136,13 @@ fn a_compiler_on_path_and_pto_headers_of_ones_own_will_do() {
         "PTO_ISA_PATH" => Some(pto.clone().into()),
         _ => None,
     };
-    let error = Bisheng::find_in(&home_of(&place), environment).unwrap_err().to_string();
-    assert!(error.contains("PTO_ISA_PATH") && error.contains("pto/pto-inst.hpp"), "{error}");
+    let error = Bisheng::find_in(&home_of(&place), environment)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("PTO_ISA_PATH") && error.contains("pto/pto-inst.hpp"),
+        "{error}"
+    );
 
     fs::create_dir_all(pto.join("include/pto")).unwrap();
     fs::write(pto.join("include/pto/pto-inst.hpp"), "").unwrap();
@@ -132,5 +150,9 @@ fn a_compiler_on_path_and_pto_headers_of_ones_own_will_do() {
     assert_eq!(bisheng.compiler(), path.join("bisheng"));
     let all = arguments(&bisheng.compile(Path::new("a"), Path::new("b"), &[]));
     let first = all.iter().position(|argument| argument == "-I").unwrap();
-    assert_eq!(all[first + 1], pto.join("include").to_str().unwrap(), "before CANN's own");
+    assert_eq!(
+        all[first + 1],
+        pto.join("include").to_str().unwrap(),
+        "before CANN's own"
+    );
 }

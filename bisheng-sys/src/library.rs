@@ -17,7 +17,7 @@ const HCCL: [&str; 2] = ["libhccl.so", "libhcomm.so"];
 /// A library that can't be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{library} can't be opened: {}. Install CANN, source its set_env.sh, or set ASCEND_HOME_PATH to its folder",
+    "{library} can't be opened ({}): is CANN installed, and ASCEND_HOME_PATH its folder?",
     because(.tried)
 )]
 pub struct LoadError {

@@ -1,9 +1,11 @@
 //! What a device does, whichever it is.
 
 use std::fmt::Debug;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bisheng_sys::CannError;
 use moe_core::Soc;
 
 /// Device code for the host: called once on every core, with the launch's arguments.
@@ -43,6 +45,21 @@ pub struct Kernel {
     pub cores: KernelCores,
     /// Its code for the virtual device.
     pub entry: KernelEntry,
+}
+
+impl Kernel {
+    /// Checks the number of physical cores of a launch.
+    pub(crate) fn check_blocks(&self, num_blocks: u32, soc: &Soc) -> Result<(), DeviceError> {
+        if (1..=soc.num_aic).contains(&num_blocks) {
+            return Ok(());
+        }
+        Err(DeviceError::Launch {
+            kernel: self.name,
+            name: "number of cores",
+            value: num_blocks.into(),
+            max: soc.num_aic.into(),
+        })
+    }
 }
 
 /// A device that can't do what it is asked.
@@ -103,6 +120,17 @@ pub enum DeviceError {
     /// Options that contradict each other.
     #[error("{reason}")]
     Options {
+        /// What is wrong.
+        reason: String,
+    },
+    /// A call of CANN failed.
+    #[error(transparent)]
+    Cann(#[from] CannError),
+    /// A library of kernels for the NPU that is not as it should be.
+    #[error("kernels for the NPU, {}: {reason}", path.display())]
+    KernelLibrary {
+        /// Its file.
+        path: PathBuf,
         /// What is wrong.
         reason: String,
     },
@@ -189,4 +217,10 @@ pub trait Device: Debug {
     /// # Errors
     /// The first error of a launch since the last call.
     fn synchronize(&self) -> Result<(), DeviceError>;
+
+    /// Time of the launches that the last [`Device::synchronize`] waited for, by the device's own clock: without what
+    /// the host does for them. `None` where there is no such clock.
+    fn launch_time(&self) -> Option<Duration> {
+        None
+    }
 }

@@ -10,12 +10,14 @@
 //! | [`stage`] | stages on a device: a plan and a kernel make a launch |
 //! | [`transfer`] | values to global memory and back |
 //! | [`virtual_device`] | the device that runs on the host |
+//! | [`ascend`] | an NPU |
 //! | [`compute`] | its arithmetic, in portable Rust and with vector units |
 //!
 //! `docs/pto-host.md` lists every instruction, what it means here and where it is tested.
 #![deny(missing_docs)]
 
 mod abi;
+pub mod ascend;
 pub mod compute;
 pub mod device;
 mod runtime;
@@ -24,6 +26,7 @@ pub mod transfer;
 pub mod virtual_device;
 
 pub use abi::types::Round;
+pub use ascend::{AscendDevice, KernelLibrary};
 pub use device::{Buffer, Device, DeviceError, Kernel, KernelCores, KernelEntry, SharedBytes};
 pub use runtime::executor::{Executor, ExecutorOptions};
 pub use stage::{PlannedStage, RunStage};

@@ -117,14 +117,7 @@ impl Device for VirtualDevice {
         num_blocks: u32,
         args: u64,
     ) -> Result<(), DeviceError> {
-        if num_blocks == 0 || num_blocks > self.soc.num_aic {
-            return Err(DeviceError::Launch {
-                kernel: kernel.name,
-                name: "number of cores",
-                value: num_blocks.into(),
-                max: self.soc.num_aic.into(),
-            });
-        }
+        kernel.check_blocks(num_blocks, &self.soc)?;
         // One launch after the other, as on a stream.
         self.end_launches()?;
         let launch = LaunchState::new(

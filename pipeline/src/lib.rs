@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`layer`] | the layer on one rank: built once, launched often, as one fused kernel or stage after stage |
 //! | [`schedule`] | which cores of the fused kernel take what, and when |
+//! | [`npu`] | the same on NPUs: kernels, devices, windows |
 //! | [`rank`] | one launch on one rank with the oracles as its stages, its peers behind the window |
 //! | [`trace`] | what the cores of a fused launch did: table, trace, picture |
 //! | [`mod@reference`] | the layer's oracle: the chain of the stages' oracles over all ranks |
@@ -16,6 +17,7 @@
 pub mod case;
 pub mod generate;
 pub mod layer;
+pub mod npu;
 pub mod rank;
 pub mod reference;
 pub mod sample;

@@ -14,6 +14,11 @@ const WORD_EPOCH: usize = 3;
 const WORD_FIRST_FAILED: usize = 4;
 const WORD_TEXT_BYTES: usize = 5;
 const TEXT_START: u64 = 64;
+/// Behind the text: bytes for another rank.
+const MAILBOX_START: u64 = CONTROL_BYTES / 2;
+const TEXT_BYTES: usize = (MAILBOX_START - TEXT_START) as usize;
+/// Bytes that a mailbox holds.
+pub(crate) const MAILBOX_BYTES: usize = (CONTROL_BYTES - MAILBOX_START) as usize;
 const NUM_WORDS: usize = 6;
 
 /// Life of a rank.
@@ -113,6 +118,16 @@ impl Control {
         self.word(rank, WORD_EPOCH).load(Ordering::Relaxed) as i32
     }
 
+    /// Puts bytes into a rank's mailbox. Ordering with who takes them is a barrier's matter.
+    pub(crate) fn post(&self, rank: u32, bytes: &[u8]) {
+        self.segment.write(rank, self.offset + MAILBOX_START, bytes);
+    }
+
+    /// Copies bytes out of a rank's mailbox, likewise.
+    pub(crate) fn collect(&self, rank: u32, bytes: &mut [u8]) {
+        self.segment.read(rank, self.offset + MAILBOX_START, bytes);
+    }
+
     /// Writes down that a rank failed; the first reason stands.
     pub(crate) fn fail(&self, rank: u32, reason: &str) {
         let unclaimed = self.change(rank, State::Running, State::Failing)
@@ -120,7 +135,7 @@ impl Control {
         if !unclaimed {
             return;
         }
-        let mut end = reason.len().min((CONTROL_BYTES - TEXT_START) as usize);
+        let mut end = reason.len().min(TEXT_BYTES);
         while !reason.is_char_boundary(end) {
             end -= 1;
         }
@@ -149,7 +164,7 @@ impl Control {
 
     fn reason(&self, rank: u32) -> String {
         let bytes = self.word(rank, WORD_TEXT_BYTES).load(Ordering::Relaxed);
-        let mut text = vec![0; (bytes as usize).min((CONTROL_BYTES - TEXT_START) as usize)];
+        let mut text = vec![0; (bytes as usize).min(TEXT_BYTES)];
         self.segment.read(rank, self.offset + TEXT_START, &mut text);
         String::from_utf8_lossy(&text).into_owned()
     }

@@ -11,6 +11,7 @@
 //! | [`protocol`] | count-as-flag and signals over atomic words |
 //! | [`wait`] | waiting with a deadline that ends in an error which names the peer |
 //! | [`window`] | a rank's view of all windows, and launches on it |
+//! | [`hccl`] | windows in the memory of NPUs |
 //! | [`world`] | starts ranks as threads or processes, or joins a world that `mpirun` started |
 #![deny(missing_docs)]
 
@@ -22,6 +23,8 @@ mod sync;
 #[cfg(not(loom))]
 mod control;
 #[cfg(not(loom))]
+pub mod hccl;
+#[cfg(not(loom))]
 mod segment;
 #[cfg(not(loom))]
 pub mod wait;
@@ -30,6 +33,8 @@ pub mod window;
 #[cfg(not(loom))]
 pub mod world;
 
+#[cfg(not(loom))]
+pub use hccl::HcclError;
 pub use layout::{Region, WindowLayout, WindowSizeError};
 pub use map::WindowMap;
 #[cfg(not(loom))]

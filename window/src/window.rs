@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use moe_core::Gm;
 
-use crate::control::Control;
+use crate::control::{Control, MAILBOX_BYTES};
+use crate::hccl::NpuWindows;
 use crate::layout::{LINE_BYTES, Region, WindowLayout};
 use crate::map::WindowMap;
 use crate::protocol::{self, Compare};
@@ -65,6 +66,9 @@ pub enum WindowError {
     /// All epochs are used up.
     #[error("the window has run {LAST_EPOCH} launches, as many as it can: start a new world")]
     OutOfEpochs,
+    /// The host is asked to look into windows on NPUs.
+    #[error("the windows are on NPUs, which only device code reads and writes")]
+    OnNpu,
     /// A wait failed.
     #[error(transparent)]
     Wait(#[from] WaitError),
@@ -119,6 +123,8 @@ pub struct Window {
     deadline: Duration,
     epoch: i32,
     barriers: i32,
+    /// Where rows, counts and signals are, when they are not in the segment.
+    npu: Option<NpuWindows>,
 }
 
 impl Window {
@@ -138,7 +144,12 @@ impl Window {
             deadline,
             epoch: 0,
             barriers: 0,
+            npu: None,
         }
+    }
+
+    pub(crate) fn place(&mut self, npu: NpuWindows) {
+        self.npu = Some(npu);
     }
 
     pub(crate) fn control(&self) -> &Control {
@@ -169,9 +180,12 @@ impl Window {
         self.deadline
     }
 
-    /// Addresses of all windows as this rank maps them, for device code that runs in this process.
+    /// Addresses of all windows as this rank's device sees them.
     #[must_use]
     pub fn addresses(&self) -> Vec<u64> {
+        if let Some(npu) = &self.npu {
+            return npu.addresses().to_vec();
+        }
         (0..self.num_ranks())
             .map(|rank| self.segment.base(rank).as_ptr() as u64)
             .collect()
@@ -212,6 +226,23 @@ impl Window {
         for peer in 0..self.num_ranks() {
             let place = (Region::Barrier, u64::from(peer));
             self.wait(peer, place, Compare::AtLeast, self.barriers)?;
+        }
+        Ok(())
+    }
+
+    /// Gives `bytes` of rank `root` to all ranks, which all call it with as many.
+    ///
+    /// # Errors
+    /// [`WaitError`] names the rank that did not come.
+    pub fn broadcast(&mut self, root: u32, bytes: &mut [u8]) -> Result<(), WaitError> {
+        for part in bytes.chunks_mut(MAILBOX_BYTES) {
+            if self.rank == root {
+                self.control.post(root, part);
+            }
+            self.barrier()?;
+            self.control.collect(root, part);
+            // The next part, or the next broadcast, must not come before all have this one.
+            self.barrier()?;
         }
         Ok(())
     }
@@ -282,7 +313,11 @@ impl Window {
         self.segment.words(window, offset, words as usize)
     }
 
-    fn check_rank(&self, rank: u32) -> Result<(), WindowError> {
+    /// The host may look into the windows, and there is one of this rank.
+    fn check_access(&self, rank: u32) -> Result<(), WindowError> {
+        if self.npu.is_some() {
+            return Err(WindowError::OnNpu);
+        }
         let num_ranks = self.num_ranks();
         if rank < num_ranks {
             Ok(())
@@ -313,7 +348,7 @@ impl Window {
         row: u64,
         bytes: usize,
     ) -> Result<u64, WindowError> {
-        self.check_rank(rank)?;
+        self.check_access(rank)?;
         let region = rows.region();
         let extent = self.layout.extent(region);
         let bytes = bytes as u64;
@@ -393,6 +428,7 @@ impl Launch<'_> {
             let got = counts.len();
             return Err(WindowError::NumCounts { got, want });
         }
+        self.window.check_access(self.window.rank)?;
         for peer in 0..self.window.num_ranks() {
             let row = self.window.counts_row(peer, self.window.rank);
             protocol::publish_counts(row, counts, self.epoch());
@@ -408,7 +444,7 @@ impl Launch<'_> {
     /// # Errors
     /// [`WindowError::Wait`] names the rank that did not publish.
     pub fn take_counts(&self, source: u32) -> Result<Vec<u32>, WindowError> {
-        self.window.check_rank(source)?;
+        self.window.check_access(source)?;
         let row = self.window.counts_row(self.window.rank, source);
         let lines = self.window.layout.extent(Region::Counts).stride / LINE_BYTES;
         for (line, flag) in (0..).zip(protocol::flags(row)) {
@@ -432,7 +468,7 @@ impl Launch<'_> {
     /// # Errors
     /// [`WindowError`] when there is no such rank or signal.
     pub fn notify_set(&self, rank: u32, signal: Signal, value: i32) -> Result<(), WindowError> {
-        self.window.check_rank(rank)?;
+        self.window.check_access(rank)?;
         let (region, index) = self.window.check_signal(signal)?;
         self.window.set(rank, region, index, value);
         Ok(())
@@ -443,7 +479,7 @@ impl Launch<'_> {
     /// # Errors
     /// [`WindowError`] when there is no such rank or signal.
     pub fn notify_add(&self, rank: u32, signal: Signal, value: i32) -> Result<(), WindowError> {
-        self.window.check_rank(rank)?;
+        self.window.check_access(rank)?;
         let (region, index) = self.window.check_signal(signal)?;
         let word = self.window.signal(rank, region, index);
         protocol::notify_add(word, value);
@@ -462,7 +498,7 @@ impl Launch<'_> {
         compare: Compare,
         want: i32,
     ) -> Result<i32, WindowError> {
-        self.window.check_rank(peer)?;
+        self.window.check_access(peer)?;
         let place = self.window.check_signal(signal)?;
         Ok(self.window.wait(peer, place, compare, want)?)
     }

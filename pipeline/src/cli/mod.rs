@@ -2,7 +2,10 @@
 
 mod bench;
 mod data;
+mod doctor;
 mod gen_case;
+mod npu;
+mod place;
 mod plan;
 mod problem;
 mod ranks;
@@ -16,6 +19,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use megamoe_device::DeviceError;
 use megamoe_pipeline::case::CaseError;
+use megamoe_pipeline::npu::NpuError;
 use megamoe_pipeline::schedule::ScheduleError;
 use megamoe_pipeline::trace::chrome::TraceError;
 use megamoe_window::{WindowSizeError, WorldError};
@@ -51,6 +55,8 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Print what a run will need: memory, windows, tilings.
     Plan(plan::PlanArgs),
+    /// Look for what runs on NPUs need, and say how to get what is missing.
+    Doctor(doctor::DoctorArgs),
 }
 
 /// How a command ends when it does not fail.
@@ -90,6 +96,8 @@ enum CliError {
         path: std::path::PathBuf,
         source: TraceError,
     },
+    #[error(transparent)]
+    Npu(#[from] NpuError),
     #[error(transparent)]
     World(#[from] WorldError),
     #[error("{0}")]
@@ -132,6 +140,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Timeline(args) => timeline::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
     };
     match result {
         Ok(Outcome::Right) => ExitCode::SUCCESS,

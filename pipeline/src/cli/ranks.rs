@@ -1,22 +1,21 @@
 //! Runs the ranks of a world, as threads or as processes, and gathers what they measured.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use megamoe_device::{Executor, ExecutorOptions};
-use megamoe_pipeline::layer::{CoreTimeline, Dropped, LaunchReport, MegaMoe, virtual_device};
-use megamoe_pipeline::rank;
+use megamoe_pipeline::layer::{CoreTimeline, Dropped};
 use megamoe_pipeline::schedule::Schedule;
 use megamoe_pipeline::trace::Timeline;
-use megamoe_swiglu::reference::ActivationOptions;
 use megamoe_window::world::{BoxError, Joined, RankCommand};
-use megamoe_window::{Window, WindowLayout, World};
+use megamoe_window::{WindowLayout, World};
 use moe_core::{Problem, RankInputs, Soc, StageKind};
 use serde::{Deserialize, Serialize};
 
+use super::npu::BUFFER_VARIABLE;
+use super::place::{Devices, RankPlace};
 use super::report::StageSeconds;
 use super::{CliError, data};
 
@@ -26,16 +25,19 @@ pub(super) struct WorldArgs {
     /// What a rank is.
     #[arg(long, value_enum, default_value_t = RankKind::Threads)]
     pub(super) ranks: RankKind,
+    /// What device kernels run on.
+    #[arg(long, value_enum, default_value_t = DeviceKind::Virtual)]
+    pub(super) device: DeviceKind,
     /// What runs the stages.
     #[arg(long, value_enum, default_value_t = StageSet::Fused)]
-    stages: StageSet,
+    pub(super) stages: StageSet,
     /// Schedule of the fused kernel: seed, stages, waves, or a TOML file [default: waves on host, else seed].
     #[arg(long, value_name = "FILE|NAME")]
     schedule: Option<String>,
     /// Succeed even if a rank's capacity drops routes.
     #[arg(long)]
     pub(super) allow_drop: bool,
-    /// Device that kernels run on: host, or an Ascend to be imitated (Ascend910B1 ..).
+    /// What the virtual device is: host, or an Ascend to be imitated (Ascend910B1 ..).
     #[arg(long, value_name = "NAME", default_value = "host")]
     soc: String,
     /// Seconds that a rank waits for a peer before it gives up.
@@ -49,7 +51,16 @@ pub(super) struct WorldArgs {
     repeat: u32,
     /// Launches before those.
     #[arg(long, value_name = "N", default_value_t = 0)]
-    warmup: u32,
+    pub(super) warmup: u32,
+}
+
+/// What device kernels run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DeviceKind {
+    /// The virtual device, on this machine's processors.
+    Virtual,
+    /// NPUs, one for each rank.
+    Ascend,
 }
 
 /// What runs the stages.
@@ -91,8 +102,7 @@ fn positive(text: &str) -> Result<f64, String> {
 
 /// Bytes that HCCL_BUFFSIZE grants to a window.
 fn hccl_window_bytes() -> Result<Option<u64>, CliError> {
-    const NAME: &str = "HCCL_BUFFSIZE";
-    let Some(value) = std::env::var_os(NAME) else {
+    let Some(value) = std::env::var_os(BUFFER_VARIABLE) else {
         return Ok(None);
     };
     let value = value.to_string_lossy();
@@ -103,7 +113,7 @@ fn hccl_window_bytes() -> Result<Option<u64>, CliError> {
     {
         Some(bytes) => Ok(Some(bytes)),
         None => Err(CliError::Request(format!(
-            "{NAME} is {value:?}, but must be a number of MB"
+            "{BUFFER_VARIABLE} is {value:?}, but must be a number of MB"
         ))),
     }
 }
@@ -114,6 +124,7 @@ impl WorldArgs {
     pub(super) fn of(ranks: RankKind, stages: StageSet, warmup: u32, repeat: u32) -> Self {
         Self {
             ranks,
+            device: DeviceKind::Virtual,
             stages,
             schedule: None,
             allow_drop: false,
@@ -136,6 +147,18 @@ impl WorldArgs {
             layout.check_fits(bytes)?;
         }
         Ok(World::new(layout).with_deadline(Duration::from_secs_f64(self.deadline)))
+    }
+
+    /// Checks what can be before ranks start.
+    pub(super) fn check(&self, problem: &Problem) -> Result<(), CliError> {
+        self.world(problem)?;
+        if self.device == DeviceKind::Virtual {
+            self.schedule(&self.soc()?, problem)?;
+        } else if self.stages == StageSet::Oracle {
+            let message = "--stages oracle is plain Rust: it does not run on --device ascend";
+            return Err(CliError::Request(message.to_owned()));
+        }
+        Ok(())
     }
 
     /// Name of what runs the stages, for reports.
@@ -167,7 +190,11 @@ impl WorldArgs {
     }
 
     /// An executor for `num_devices` ranks of this process out of those of the world.
-    fn executor(&self, num_devices: usize, num_ranks: u32) -> Result<Arc<Executor>, CliError> {
+    pub(super) fn executor(
+        &self,
+        num_devices: usize,
+        num_ranks: u32,
+    ) -> Result<Arc<Executor>, CliError> {
         let options = ExecutorOptions {
             num_devices,
             has_outside_peers: num_devices < num_ranks as usize,
@@ -177,7 +204,7 @@ impl WorldArgs {
         Ok(Arc::new(Executor::new(options)?))
     }
 
-    fn num_launches(&self) -> u32 {
+    pub(super) fn num_launches(&self) -> u32 {
         self.warmup + self.repeat
     }
 }
@@ -186,18 +213,18 @@ impl WorldArgs {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RankRun {
     /// Seconds of each timed launch.
-    launch_seconds: Vec<f64>,
+    pub(super) launch_seconds: Vec<f64>,
     /// Times in each stage of each timed launch, in the order of [`StageKind::ALL`].
-    stage_times: Vec<Vec<StageSeconds>>,
+    pub(super) stage_times: Vec<Vec<StageSeconds>>,
     /// Routes that the last launch dropped.
-    dropped: Vec<Dropped>,
+    pub(super) dropped: Vec<Dropped>,
     /// Seconds that the last launch waited for each rank.
-    peer_waits: Vec<f64>,
+    pub(super) peer_waits: Vec<f64>,
     /// What each core did in the last launch.
-    cores: Vec<CoreTimeline>,
+    pub(super) cores: Vec<CoreTimeline>,
     /// Output of the last launch.
     #[serde(skip)]
-    out: Vec<u16>,
+    pub(super) out: Vec<u16>,
 }
 
 /// What all ranks did.
@@ -247,121 +274,6 @@ impl WorldRun {
     }
 }
 
-/// Where a rank's stages run.
-struct RankPlace<'a> {
-    args: &'a WorldArgs,
-    problem: &'a Problem,
-    soc: &'a Soc,
-    schedule: &'a Schedule,
-    executor: &'a Arc<Executor>,
-}
-
-/// What a launch gave beside its output.
-#[derive(Default)]
-struct Launched {
-    stage_times: Vec<StageSeconds>,
-    report: Option<LaunchReport>,
-}
-
-impl RankPlace<'_> {
-    /// Runs every launch of one rank.
-    fn run(
-        &self,
-        window: &mut Window,
-        inputs: &RankInputs,
-        launched: &dyn Fn(),
-    ) -> Result<RankRun, BoxError> {
-        match self.args.stages {
-            StageSet::Oracle => self.run_oracles(window, inputs, launched),
-            StageSet::Fused | StageSet::Separate => self.run_layer(window, inputs, launched),
-        }
-    }
-
-    fn run_oracles(
-        &self,
-        window: &mut Window,
-        inputs: &RankInputs,
-        launched: &dyn Fn(),
-    ) -> Result<RankRun, BoxError> {
-        let mut run = RankRun::default();
-        for number in 0..self.args.num_launches() {
-            window.barrier()?;
-            let start = Instant::now();
-            let activation = ActivationOptions::default();
-            let output = rank::launch(self.problem, window, inputs, activation)?;
-            let times = output.stage_times.iter();
-            let stage_times = times
-                .map(|(_, time)| StageSeconds::of_span(*time))
-                .collect();
-            let launch = Launched {
-                stage_times,
-                report: None,
-            };
-            self.note(&mut run, number, start.elapsed(), launch)?;
-            run.out = output.out;
-            launched();
-        }
-        Ok(run)
-    }
-
-    fn run_layer(
-        &self,
-        window: &mut Window,
-        inputs: &RankInputs,
-        launched: &dyn Fn(),
-    ) -> Result<RankRun, BoxError> {
-        let device = virtual_device(self.soc.clone(), window, Arc::clone(self.executor));
-        let mut layer = MegaMoe::builder(self.problem)
-            .device(&device)
-            .schedule(self.schedule.clone())
-            .separate(self.args.stages == StageSet::Separate)
-            .allow_drop(self.args.allow_drop)
-            .build(window, &inputs.weights)?;
-        let mut run = RankRun::default();
-        for number in 0..self.args.num_launches() {
-            layer.window().barrier()?;
-            let start = Instant::now();
-            let report = layer.run(inputs)?;
-            let time = start.elapsed();
-            let launch = Launched {
-                stage_times: report.stage_times.iter().map(StageSeconds::of).collect(),
-                report: Some(report),
-            };
-            self.note(&mut run, number, time, launch)?;
-            launched();
-        }
-        run.out = layer.output()?;
-        Ok(run)
-    }
-
-    /// Adds a launch to a run.
-    fn note(
-        &self,
-        run: &mut RankRun,
-        number: u32,
-        time: Duration,
-        launch: Launched,
-    ) -> Result<(), BoxError> {
-        if super::run::interrupt_flag().load(Ordering::Relaxed) {
-            return Err("interrupted".into());
-        }
-        if number >= self.args.warmup {
-            run.launch_seconds.push(time.as_secs_f64());
-            run.stage_times.push(launch.stage_times);
-        }
-        if let Some(report) = launch.report {
-            run.dropped = report.dropped;
-            run.peer_waits = report
-                .peer_waits
-                .iter()
-                .map(Duration::as_secs_f64)
-                .collect();
-            run.cores = report.cores;
-        }
-        Ok(())
-    }
-}
-
 /// Runs all ranks; `inputs` holds one entry for each.
 pub(super) fn run_all(
     args: &WorldArgs,
@@ -372,17 +284,11 @@ pub(super) fn run_all(
         return run_processes(args, problem, &RankCommand::this()?);
     }
     let world = args.world(problem)?;
-    let (soc, executor) = (
-        args.soc()?,
-        args.executor(inputs.len(), problem.num_ranks())?,
-    );
-    let schedule = args.schedule(&soc, problem)?;
+    let devices = Devices::of(args, problem, inputs.len())?;
     let place = RankPlace {
         args,
         problem,
-        soc: &soc,
-        schedule: &schedule,
-        executor: &executor,
+        devices: &devices,
     };
     let bar = data::progress_bar(args.num_launches().into(), "running");
     let runs = world.run_threads(|window| {
@@ -420,14 +326,11 @@ pub(super) fn run_joined(
     joined: &mut Joined,
     inputs: &RankInputs,
 ) -> Result<RankRun, BoxError> {
-    let (soc, executor) = (args.soc()?, args.executor(1, problem.num_ranks())?);
-    let schedule = args.schedule(&soc, problem)?;
+    let devices = Devices::of(args, problem, 1)?;
     let place = RankPlace {
         args,
         problem,
-        soc: &soc,
-        schedule: &schedule,
-        executor: &executor,
+        devices: &devices,
     };
     place.run(joined.window(), inputs, &|| ())
 }

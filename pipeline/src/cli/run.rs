@@ -21,8 +21,9 @@ use moe_core::routing::{Load, RoutingKind};
 use moe_core::{Problem, RankInputs};
 
 use super::data::{self, DataArgs};
+use super::npu;
 use super::problem::{CaseArgs, ProblemArgs};
-use super::ranks::{self, WorldArgs, WorldRun};
+use super::ranks::{self, DeviceKind, WorldArgs, WorldRun};
 use super::report::{self, RunReport, Verified};
 use super::{CliError, Outcome};
 
@@ -91,6 +92,9 @@ pub(super) fn interrupt_flag() -> Arc<AtomicBool> {
 
 /// Runs it: the whole world, or as one rank of a world that another process started.
 pub(super) fn run(args: &RunArgs) -> Result<Outcome, CliError> {
+    if args.world.device == DeviceKind::Ascend {
+        npu::grant_windows(&problem_of(args)?)?;
+    }
     match Member::from_env()? {
         None => run_world(args),
         Some(member) if member.origin() == Origin::Parent => run_child(args, member),
@@ -101,6 +105,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, CliError> {
 fn run_world(args: &RunArgs) -> Result<Outcome, CliError> {
     let case = load(args)?;
     let problem = &case.problem;
+    args.world.check(problem)?;
     let counts = CountTable::from_ids(problem, case.inputs.iter().map(|i| i.topk_ids.as_slice()));
     refuse_drops(args, &counts)?;
     refuse_trace(args)?;
@@ -201,6 +206,14 @@ fn report(
     Ok(outcome)
 }
 
+/// The sizes alone.
+fn problem_of(args: &RunArgs) -> Result<Problem, CliError> {
+    match &args.case.case {
+        Some(dir) => Ok(Description::read(dir)?.problem(dir)?),
+        None => args.problem.problem(),
+    }
+}
+
 fn load(args: &RunArgs) -> Result<Case, CliError> {
     if let Some(dir) = &args.case.case {
         args.data.refuse_beside_a_case()?;
@@ -208,8 +221,7 @@ fn load(args: &RunArgs) -> Result<Case, CliError> {
     }
     let problem = args.problem.problem()?;
     // Before the data is made, which can take minutes.
-    args.world.world(&problem)?;
-    args.world.schedule(&args.world.soc()?, &problem)?;
+    args.world.check(&problem)?;
     refuse_trace(args)?;
     data::make_or_reuse(&problem, &data_spec(args), args.reuse_data)
 }

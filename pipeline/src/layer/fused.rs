@@ -71,6 +71,12 @@ impl FusedKernel {
         }
     }
 
+    /// The kernel itself.
+    #[must_use]
+    pub fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
     /// The class that it has in a position.
     #[must_use]
     pub fn source(&self, kind: StageKind) -> KernelSource {

@@ -75,6 +75,7 @@ use moe_core::{InputError, PlanError, Problem, ProblemError, RankInputs, StageKi
 use crate::schedule::ScheduleError;
 use buffers::Buffers;
 use fused::FusedLayer;
+use report::LaunchTimes;
 
 pub use buffers::Intermediates;
 pub use builder::{Builder, DeviceHandle, virtual_device};
@@ -371,24 +372,17 @@ impl<'a> MegaMoe<'a> {
         self.buffers.write_map(&launch)?;
         let device = self.device.get();
         let rank = launch.window().rank();
-        let (stage_times, cores) = match &mut self.fused {
+        let times = match &mut self.fused {
             Some(fused) => {
                 let cores = fused.run(device, &self.problem, rank, &self.plan, &self.buffers)?;
-                (report::fused_times(&cores), cores)
+                LaunchTimes::fused(device.launch_time(), cores)
             }
-            None => {
-                let times = separate::run(device, &self.plan, &self.buffers)?;
-                (report::separate_times(&times), Vec::new())
-            }
+            None => separate::run(device, &self.plan, &self.buffers)?,
         };
-        self.report(stage_times, cores)
+        self.report(times)
     }
 
-    fn report(
-        &self,
-        stage_times: Vec<StageTime>,
-        cores: Vec<CoreTimeline>,
-    ) -> Result<LaunchReport, LayerError> {
+    fn report(&self, times: LaunchTimes) -> Result<LaunchReport, LayerError> {
         let rank = self.window.rank();
         let experts = self.problem.experts_per_rank();
         let pairs = (self.problem.num_ranks() * experts) as usize;
@@ -413,9 +407,10 @@ impl<'a> MegaMoe<'a> {
             num_tokens: self.problem.num_tokens(rank),
             expert_token_nums: counts,
             dropped,
-            stage_times,
-            peer_waits: report::peer_waits(&cores),
-            cores,
+            device_time: times.device,
+            stage_times: times.stages,
+            peer_waits: report::peer_waits(&times.cores),
+            cores: times.cores,
         })
     }
 }

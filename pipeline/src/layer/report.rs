@@ -57,6 +57,8 @@ pub struct LaunchReport {
     pub expert_token_nums: Vec<u32>,
     /// Routes that this rank had no room for.
     pub dropped: Vec<Dropped>,
+    /// Time on the device, by its own clock, where it has one: without what the host does.
+    pub device_time: Option<Duration>,
     /// Each stage's time, in order. Of stages that ran as kernels of their own only the span is known.
     pub stage_times: Vec<StageTime>,
     /// `[num_ranks]` longest wait of a core for each source rank; empty for stages as kernels of their own.
@@ -73,19 +75,44 @@ impl LaunchReport {
     }
 }
 
-/// Times of stages that ran one after the other.
-pub(super) fn separate_times(times: &[(StageKind, Duration)]) -> Vec<StageTime> {
-    let time = |&(kind, span)| StageTime {
-        kind,
-        span,
-        busy: Duration::ZERO,
-        stalled: Duration::ZERO,
-    };
-    times.iter().map(time).collect()
+/// What a launch took.
+pub(super) struct LaunchTimes {
+    /// By the device's own clock, where it has one.
+    pub(super) device: Option<Duration>,
+    /// Each stage's.
+    pub(super) stages: Vec<StageTime>,
+    /// What each core did, where that is known.
+    pub(super) cores: Vec<CoreTimeline>,
+}
+
+impl LaunchTimes {
+    /// Of one kernel.
+    pub(super) fn fused(device: Option<Duration>, cores: Vec<CoreTimeline>) -> Self {
+        Self {
+            device,
+            stages: fused_times(&cores),
+            cores,
+        }
+    }
+
+    /// Of stages that ran one after the other: each one's time on the device, where that is known, and on the host.
+    pub(super) fn separate(times: &[(StageKind, Option<Duration>, Duration)]) -> Self {
+        let stage = |&(kind, on_device, on_host): &(_, Option<Duration>, Duration)| StageTime {
+            kind,
+            span: on_device.unwrap_or(on_host),
+            busy: Duration::ZERO,
+            stalled: Duration::ZERO,
+        };
+        Self {
+            device: times.iter().map(|(_, on_device, _)| *on_device).sum(),
+            stages: times.iter().map(stage).collect(),
+            cores: Vec::new(),
+        }
+    }
 }
 
 /// Times of stages by what cores logged.
-pub(super) fn fused_times(cores: &[CoreTimeline]) -> Vec<StageTime> {
+fn fused_times(cores: &[CoreTimeline]) -> Vec<StageTime> {
     #[derive(Default)]
     struct Sum {
         begin: Option<u64>,

@@ -6,6 +6,7 @@ use megamoe_device::{Device, DeviceError, PlannedStage};
 use moe_core::{Slot, StageKind};
 
 use super::buffers::Buffers;
+use super::report::LaunchTimes;
 use super::stages::LayerPlan;
 
 /// Runs every stage to its end; the time each took.
@@ -13,7 +14,7 @@ pub(super) fn run(
     device: &dyn Device,
     plan: &LayerPlan,
     buffers: &Buffers,
-) -> Result<Vec<(StageKind, Duration)>, DeviceError> {
+) -> Result<LaunchTimes, DeviceError> {
     let mut runner = Runner {
         device,
         times: Vec::new(),
@@ -25,12 +26,12 @@ pub(super) fn run(
     runner.run(&plan.gmm2, &buffers.gmm2_io())?;
     runner.run(&plan.combine, &buffers.combine_io())?;
     runner.run(&plan.unpermute, &buffers.unpermute_io())?;
-    Ok(runner.times)
+    Ok(LaunchTimes::separate(&runner.times))
 }
 
 struct Runner<'a> {
     device: &'a dyn Device,
-    times: Vec<(StageKind, Duration)>,
+    times: Vec<(StageKind, Option<Duration>, Duration)>,
 }
 
 impl Runner<'_> {
@@ -39,7 +40,8 @@ impl Runner<'_> {
         // SAFETY: the buffers have the sizes of the problem and rank that the stage was planned for, and
         // outlive the run.
         unsafe { stage.run(self.device, io) }?;
-        self.times.push((S::KIND, start.elapsed()));
+        self.times
+            .push((S::KIND, self.device.launch_time(), start.elapsed()));
         Ok(())
     }
 }
