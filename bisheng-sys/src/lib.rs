@@ -10,6 +10,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`bindings`] | what bindgen makes of CANN's headers |
 //! | [`home`] | where CANN is installed |
 //! | [`library`] | its libraries, opened at run time |
 //! | [`error`] | what a call failed with: its name, the code's name, CANN's own words |
@@ -22,7 +23,7 @@
 //! None of this has run against a genuine CANN: tests run it against a stand-in of the same ABI.
 #![deny(missing_docs)]
 
-mod bindings;
+pub mod bindings;
 pub mod comm;
 pub mod error;
 pub mod home;

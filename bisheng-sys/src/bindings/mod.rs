@@ -23,12 +23,12 @@
 macro_rules! bindings {
     ($(#[$doc:meta])* $name:ident: $file:literal) => {
         $(#[$doc])*
-        pub(crate) mod $name {
+        pub mod $name {
             /// As text, for the names of values.
             #[cfg(not(feature = "bindgen"))]
-            pub(crate) const TEXT: &str = include_str!($file);
+            pub const TEXT: &str = include_str!($file);
             #[cfg(feature = "bindgen")]
-            pub(crate) const TEXT: &str = include_str!(concat!(env!("OUT_DIR"), "/", $file));
+            pub const TEXT: &str = include_str!(concat!(env!("OUT_DIR"), "/", $file));
 
             #[cfg(not(feature = "bindgen"))]
             include!($file);

@@ -2,16 +2,18 @@
 //!
 //! Nothing of it has met an NPU yet; tests run it against a stand-in of CANN's ABI.
 
+mod buffer;
 mod kernels;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bisheng_sys::{Context, DeviceMemory, Event, Stream};
+use bisheng_sys::{Context, Event, Stream};
 use moe_core::Soc;
 
 use crate::device::{Buffer, Device, DeviceError, Kernel};
 
+use buffer::{NpuBuffer, Running};
 pub use kernels::KernelLibrary;
 
 /// Longest sleep of the host before it looks whether a peer has failed.
@@ -22,7 +24,9 @@ pub struct AscendDevice {
     soc: Soc,
     rank: u32,
     context: Arc<Context>,
+    // Before the memory that its kernels may still use.
     stream: Stream,
+    running: Arc<Running>,
     kernels: Arc<KernelLibrary>,
     sync_address: u64,
     deadline: Duration,
@@ -69,6 +73,7 @@ impl AscendDevice {
             rank,
             context: Arc::clone(context),
             stream: Stream::new(context)?,
+            running: Arc::default(),
             kernels: Arc::clone(kernels),
             sync_address: context.sync_address()?,
             deadline,
@@ -147,7 +152,11 @@ impl Device for AscendDevice {
     }
 
     fn alloc(&self, bytes: u64) -> Result<Box<dyn Buffer>, DeviceError> {
-        Ok(Box::new(DeviceMemory::new(&self.context, bytes)?))
+        Ok(Box::new(NpuBuffer::new(
+            &self.context,
+            bytes,
+            &self.running,
+        )?))
     }
 
     unsafe fn launch(
@@ -163,6 +172,7 @@ impl Device for AscendDevice {
         if launches.pending.is_empty() {
             self.span.0.record(&self.stream)?;
         }
+        self.running.set_busy(true);
         // SAFETY: the library has this function for the kernel; the stream lives, and the arguments do as the caller
         // promises.
         unsafe { launch(num_blocks, self.stream.as_raw(), self.sync_address, args) };
@@ -179,6 +189,7 @@ impl Device for AscendDevice {
         launches.time = None;
         self.span.1.record(&self.stream)?;
         self.wait(&pending)?;
+        self.running.set_busy(false);
         launches.time = Some(self.span.1.since(&self.span.0)?);
         Ok(())
     }
@@ -190,22 +201,4 @@ impl Device for AscendDevice {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Buffer for DeviceMemory {
-    fn address(&self) -> u64 {
-        Self::address(self)
-    }
-
-    fn len(&self) -> u64 {
-        Self::len(self)
-    }
-
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        Ok(Self::write(self, offset, bytes)?)
-    }
-
-    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        Ok(Self::read(self, offset, bytes)?)
-    }
 }
