@@ -3,10 +3,11 @@
 //! ```no_run
 //! # fn run(window: &mut megamoe_window::Window, problem: &moe_core::Problem, inputs: &moe_core::RankInputs)
 //! # -> Result<(), Box<dyn std::error::Error>> {
+//! use bisheng_sys::Cann;
 //! use megamoe_pipeline::layer::MegaMoe;
 //! use megamoe_pipeline::npu::{self, Npus};
 //!
-//! let npus = Npus::start(&npu::kernel_library()?)?;
+//! let npus = Npus::start(&Cann::load()?, &npu::kernel_library()?)?;
 //! let device = npus.device(window)?; // moves the window onto the NPU: every rank does so
 //! let mut layer = MegaMoe::builder(problem).device(&device).build(window, &inputs.weights)?;
 //! layer.run(inputs)?;
@@ -17,7 +18,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bisheng_sys::{Cann, CannError, Context, Runtime};
+use bisheng_sys::{Cann, CannError, Context, LoadError, Runtime};
 use megamoe_combine::{DirectLarge, DirectSmall};
 use megamoe_device::{AscendDevice, DeviceError, Kernel, KernelLibrary, RunStage};
 use megamoe_dispatch::Dispatch;
@@ -42,7 +43,10 @@ pub enum NpuError {
          {KERNELS_VARIABLE} to a library of them"
     )]
     NoKernels,
-    /// CANN failed, or is not there.
+    /// CANN is not there.
+    #[error(transparent)]
+    NoCann(#[from] LoadError),
+    /// CANN failed.
     #[error(transparent)]
     Cann(#[from] CannError),
     /// The device failed.
@@ -106,13 +110,12 @@ pub struct Npus {
 }
 
 impl Npus {
-    /// Opens CANN, starts its runtime and opens a library of kernels.
+    /// Starts CANN's runtime and opens a library of kernels.
     ///
     /// # Errors
     /// [`NpuError`] says what is missing.
-    pub fn start(kernels: &Path) -> Result<Self, NpuError> {
-        let cann = Cann::load().map_err(CannError::from)?;
-        let runtime = Runtime::start(&cann)?;
+    pub fn start(cann: &Arc<Cann>, kernels: &Path) -> Result<Self, NpuError> {
+        let runtime = Runtime::start(cann)?;
         Ok(Self {
             kernels: KernelLibrary::open(kernels)?,
             runtime,

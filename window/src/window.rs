@@ -230,6 +230,15 @@ impl Window {
         Ok(())
     }
 
+    /// Waits, where windows are on NPUs, until no rank's kernel uses this rank's any more (rule 9): its memory goes with it.
+    pub(crate) fn leave(&mut self) -> Result<(), WaitError> {
+        if self.npu.is_some() {
+            self.barrier()
+        } else {
+            Ok(())
+        }
+    }
+
     /// Gives `bytes` of rank `root` to all ranks, which all call it with as many.
     ///
     /// # Errors

@@ -129,3 +129,24 @@ fn requests_out_of_range_are_refused_by_name() {
     };
     World::new(layout(&problem)).run_threads(run).unwrap();
 }
+
+/// Bytes of one rank reach all, also more than a mailbox holds, and one after the other.
+#[test]
+fn a_broadcast_reaches_every_rank() {
+    let problem = problem(3, 1, 1);
+    let run = |window: &mut Window| {
+        for (round, len) in [0, 1, 4108, 2048, 10_000].into_iter().enumerate() {
+            let root = round as u32 % 3;
+            let want: Vec<u8> = (0..len).map(|i| (i * 7 + round) as u8).collect();
+            let mut bytes = if window.rank() == root {
+                want.clone()
+            } else {
+                vec![0; len]
+            };
+            window.broadcast(root, &mut bytes)?;
+            assert!(bytes == want, "{len} bytes of rank {root}");
+        }
+        Ok(())
+    };
+    World::new(layout(&problem)).run_threads(run).unwrap();
+}

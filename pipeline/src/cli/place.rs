@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use bisheng_sys::Cann;
 use megamoe_device::{Device, Executor};
 use megamoe_pipeline::layer::{LaunchReport, MegaMoe, virtual_device};
-use megamoe_pipeline::npu::{self, Npus};
+use megamoe_pipeline::npu::{self, NpuError, Npus};
 use megamoe_pipeline::rank;
 use megamoe_swiglu::reference::ActivationOptions;
 use megamoe_window::Window;
@@ -33,7 +34,9 @@ impl Devices {
         num_ranks: usize,
     ) -> Result<Self, CliError> {
         if args.device == DeviceKind::Ascend {
-            return Ok(Self::Npus(Npus::start(&npu::kernel_library()?)?));
+            let kernels = npu::kernel_library()?;
+            let cann = Cann::load().map_err(NpuError::from)?;
+            return Ok(Self::Npus(Npus::start(&cann, &kernels)?));
         }
         let executor = args.executor(num_ranks, problem.num_ranks())?;
         Ok(Self::Virtual(args.soc()?, executor))

@@ -1,6 +1,6 @@
 //! What the cores of a fused launch log, and how it is read.
 
-use megamoe_device::{Buffer, DeviceError};
+use megamoe_device::{Buffer, DeviceError, download};
 use moe_core::soc::TICK_NANOSECONDS;
 use moe_core::{Problem, StageKind};
 
@@ -135,30 +135,32 @@ impl Layout {
     }
 
     pub(super) fn read(&self, log: &dyn Buffer) -> Result<Vec<CoreTimeline>, DeviceError> {
-        (0..self.num_aic + self.num_aiv)
-            .map(|core| {
-                let (kind, idx) = if core < self.num_aic {
-                    (CoreKind::Aic, core)
-                } else {
-                    (CoreKind::Aiv, core - self.num_aic)
-                };
-                let start = u64::from(core) * self.bytes_per_core();
-                let mut header = vec![0u64; 1 + self.num_ranks as usize];
-                log.read(start, bytemuck::cast_slice_mut(&mut header))?;
-                let num_spans = header[0].min(self.max_spans.into());
-                let mut spans = vec![bytemuck::Zeroable::zeroed(); num_spans as usize];
-                log.read(
-                    start + self.header_bytes(),
-                    bytemuck::cast_slice_mut::<Span, u8>(&mut spans),
-                )?;
-                Ok(CoreTimeline {
-                    kind,
-                    idx,
-                    work: spans.iter().filter_map(Work::of).collect(),
-                    peer_waits: header[1..].iter().map(|w| w * TICK_NANOSECONDS).collect(),
-                })
-            })
-            .collect()
+        // One copy: from an NPU each costs more than its bytes.
+        let words: Vec<u64> = download(log, (self.bytes() / 8) as usize)?;
+        let logs = words.chunks_exact((self.bytes_per_core() / 8) as usize);
+        Ok((0..)
+            .zip(logs)
+            .map(|(core, log)| self.core(core, log))
+            .collect())
+    }
+
+    /// What core number `core` of its kinds logged: how many spans, its waits for each rank, the spans.
+    fn core(&self, core: u32, log: &[u64]) -> CoreTimeline {
+        let (kind, idx) = if core < self.num_aic {
+            (CoreKind::Aic, core)
+        } else {
+            (CoreKind::Aiv, core - self.num_aic)
+        };
+        let (header, spans) = log.split_at((self.header_bytes() / 8) as usize);
+        let num_spans = header[0].min(self.max_spans.into()) as usize;
+        let spans = spans.chunks_exact(size_of::<Span>() / 8).take(num_spans);
+        let spans = spans.map(|words| bytemuck::pod_read_unaligned(bytemuck::cast_slice(words)));
+        CoreTimeline {
+            kind,
+            idx,
+            work: spans.filter_map(|span| Work::of(&span)).collect(),
+            peer_waits: header[1..].iter().map(|w| w * TICK_NANOSECONDS).collect(),
+        }
     }
 }
 

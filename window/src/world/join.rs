@@ -204,7 +204,15 @@ impl Joined {
     ///
     /// # Errors
     /// [`WorldError::Setup`] when the parent is gone.
-    pub fn finish(self, result: Result<&[u8], &str>) -> Result<(), WorldError> {
+    pub fn finish(mut self, result: Result<&[u8], &str>) -> Result<(), WorldError> {
+        let left = match result {
+            Ok(_) => self.window.leave().map_err(|error| error.to_string()),
+            Err(_) => Ok(()),
+        };
+        let result = match &left {
+            Ok(()) => result,
+            Err(reason) => Err(reason.as_str()),
+        };
         if let Some(mut file) = self.result {
             let (kind, bytes) = match result {
                 Ok(value) => (RESULT_VALUE, value),

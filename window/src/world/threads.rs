@@ -22,7 +22,11 @@ impl World {
         let control = Control::new(Arc::clone(&segment), &self.layout);
         let run = |rank: u32| {
             let mut window = Window::new(Arc::clone(&segment), &self.layout, rank, self.deadline);
-            let result = catch_unwind(AssertUnwindSafe(|| body(&mut window)));
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                let value = body(&mut window)?;
+                window.leave()?;
+                Ok::<_, BoxError>(value)
+            }));
             let result = match result {
                 Ok(result) => result.map_err(|error| error.to_string()),
                 Err(panic) => Err(format!("panicked: {}", panic_text(panic.as_ref()))),
