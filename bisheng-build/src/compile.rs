@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::bisheng::NoBisheng;
+use crate::checked;
 use crate::header::{HeaderError, cpp_header};
 
 /// A build that can't go on.
@@ -41,6 +42,14 @@ pub enum BuildError {
         /// The command.
         command: String,
         /// The compiler's words.
+        words: String,
+    },
+    /// A tool of binutils fails.
+    #[error("{tool} failed: {words}")]
+    Tool {
+        /// The tool.
+        tool: &'static str,
+        /// Its words.
         words: String,
     },
     /// A file can't be read or written.
@@ -183,23 +192,9 @@ impl Kernels {
     /// [`BuildError`] with the compiler's words, or the package to install where there is none.
     pub fn compile(&self) -> Result<(), BuildError> {
         let crate_name = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
-        let mut build = cc::Build::new();
-        build
-            .cpp(true)
-            .std("c++17")
-            .opt_level(3)
-            .warnings(true)
-            .extra_warnings(true)
-            .warnings_into_errors(true)
-            // Two roundings must stay two: the NPU's vector unit does not fuse them either.
-            .flag("-ffp-contract=off")
-            // An on-chip pointer is retyped freely, as the NPU's compiler allows.
-            .flag("-fno-strict-aliasing")
-            .flag_if_supported("-fno-plt")
-            .includes(crate_folders())
-            .includes(exported_folders(|_| true))
-            .files(&self.files);
         println!("cargo::rerun-if-env-changed=CXX");
+        let mut build = host_compiler(&self.files);
+        build.opt_level(3);
         let compiler = build
             .try_get_compiler()
             .map_err(|error| BuildError::NoCompiler {
@@ -211,11 +206,41 @@ impl Kernels {
             let reason = format!("{path} can't be run ({error})");
             return Err(BuildError::NoCompiler { reason });
         }
-        let library = format!("{}_kernels", crate_name.replace('-', "_"));
+        let library = crate_name.replace('-', "_");
+        let failed = |source| BuildError::Compile {
+            crate_name: crate_name.clone(),
+            source,
+        };
         build
-            .try_compile(&library)
-            .map_err(|source| BuildError::Compile { crate_name, source })
+            .try_compile(&format!("{library}_kernels"))
+            .map_err(failed)?;
+        let objects = checked::objects(&self.files).map_err(failed)?;
+        let object = checked::seclude(&objects)?;
+        cc::Build::new()
+            .object(object)
+            .try_compile(&format!("{library}_checked"))
+            .map_err(failed)
     }
+}
+
+/// The host's C++ compiler, for kernels.
+pub(crate) fn host_compiler(files: &[PathBuf]) -> cc::Build {
+    let mut build = cc::Build::new();
+    build
+        .cpp(true)
+        .std("c++17")
+        .warnings(true)
+        .extra_warnings(true)
+        .warnings_into_errors(true)
+        // Two roundings must stay two: the NPU's vector unit does not fuse them either.
+        .flag("-ffp-contract=off")
+        // An on-chip pointer is retyped freely, as the NPU's compiler allows.
+        .flag("-fno-strict-aliasing")
+        .flag_if_supported("-fno-plt")
+        .includes(crate_folders())
+        .includes(exported_folders(|_| true))
+        .files(files);
+    build
 }
 
 /// The `.cpp` files of a folder, in order of their names.
@@ -253,6 +278,24 @@ fn exported_folders(is_chosen: impl Fn(&str) -> bool) -> Vec<PathBuf> {
 /// The same without the headers that stand in for the NPU's own on the virtual device.
 pub(crate) fn exported_for_npu() -> Vec<PathBuf> {
     exported_folders(|variable| variable != "DEP_MEGAMOE_DEVICE_INCLUDE")
+}
+
+/// Compiles C++ of this crate that is no kernel, against headers in `include`.
+///
+/// # Errors
+/// [`BuildError::Compile`] with the compiler's words.
+pub fn compile_support(files: &[&str], include: &str) -> Result<(), BuildError> {
+    let files: Vec<PathBuf> = files.iter().map(|file| manifest_dir().join(file)).collect();
+    for file in &files {
+        println!("cargo::rerun-if-changed={}", file.display());
+    }
+    let crate_name = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
+    let library = format!("{}_support", crate_name.replace('-', "_"));
+    let mut build = host_compiler(&files);
+    build.include(manifest_dir().join(include)).opt_level(2);
+    build
+        .try_compile(&library)
+        .map_err(|source| BuildError::Compile { crate_name, source })
 }
 
 /// All that the build script of a stage does: the tiling's header `{name}/tiling.h` from `src/tiling.rs`,

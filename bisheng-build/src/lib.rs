@@ -13,12 +13,13 @@
 #![deny(missing_docs)]
 
 mod bisheng;
+mod checked;
 mod compile;
 mod fused;
 mod header;
 mod parse;
 
 pub use bisheng::{Bisheng, NoBisheng, NpuKernels};
-pub use compile::{BuildError, Headers, Kernels, stage};
+pub use compile::{BuildError, Headers, Kernels, compile_support, stage};
 pub use fused::{FusedKernel, Slot};
 pub use header::{HeaderError, cpp_header};

@@ -284,6 +284,7 @@ fn kernel(name: &'static str) -> Kernel {
         name,
         cores: KernelCores::Mix,
         entry: never,
+        checked: None,
     }
 }
 

@@ -101,6 +101,7 @@ class Combine {
       TLOAD(in, from);
       set_flag(PIPE_MTE2, PIPE_V, kIn + buffer);
       wait_flag(PIPE_MTE2, PIPE_V, kIn + buffer);
+      pipe_barrier(PIPE_V);
       TCVT(wide, in, pto::RoundMode::CAST_NONE);
       set_flag(PIPE_V, PIPE_MTE2, kInFree + buffer);
       pipe_barrier(PIPE_V);

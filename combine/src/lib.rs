@@ -25,14 +25,10 @@
 pub mod reference;
 pub mod tiling;
 
-use megamoe_device::{Kernel, KernelCores, RunStage};
+use megamoe_device::{Kernel, RunStage};
 use moe_core::{KernelSource, Plan, PlanError, Problem, Soc, Stage};
 
 pub use tiling::CombineTiling;
-
-unsafe extern "C" {
-    fn megamoe_combine(args: *mut u8);
-}
 
 macro_rules! stages {
     ($($(#[$doc:meta])* $stage:ident = $name:literal, $block:expr;)*) => {$(
@@ -67,11 +63,7 @@ macro_rules! stages {
 
         impl RunStage for $stage {
             fn kernel(&self) -> Kernel {
-                Kernel {
-                    name: "megamoe_combine",
-                    cores: KernelCores::Aiv,
-                    entry: megamoe_combine,
-                }
+                megamoe_device::kernel!(megamoe_combine, Aiv)
             }
         }
     )*};

@@ -11,6 +11,28 @@ use moe_core::Soc;
 /// Device code for the host: called once on every core, with the launch's arguments.
 pub type KernelEntry = unsafe extern "C" fn(args: *mut u8);
 
+/// The kernel of a name, as this crate's build script compiled it: [`Kernel`] with its code for both modes.
+#[macro_export]
+macro_rules! kernel {
+    ($name:ident, $cores:ident) => {{
+        unsafe extern "C" {
+            fn $name(args: *mut u8);
+        }
+        mod checked {
+            unsafe extern "C" {
+                #[link_name = concat!("checked_", stringify!($name))]
+                pub(super) fn $name(args: *mut u8);
+            }
+        }
+        $crate::Kernel {
+            name: stringify!($name),
+            cores: $crate::KernelCores::$cores,
+            entry: $name,
+            checked: Some(checked::$name),
+        }
+    }};
+}
+
 /// Cores that a kernel runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelCores {
@@ -45,6 +67,8 @@ pub struct Kernel {
     pub cores: KernelCores,
     /// Its code for the virtual device.
     pub entry: KernelEntry,
+    /// The same for checked mode, where there is any.
+    pub checked: Option<KernelEntry>,
 }
 
 impl Kernel {
@@ -169,6 +193,14 @@ pub trait Buffer: Debug + Send {
     /// [`DeviceError::Range`] when the bytes are not there.
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError>;
 
+    /// Fills all of it with a byte that means nothing: who reads it sees what nobody wrote.
+    ///
+    /// # Errors
+    /// As [`Buffer::write`].
+    fn poison(&mut self, byte: u8) -> Result<(), DeviceError> {
+        self.write(0, &vec![byte; self.len() as usize])
+    }
+
     /// The memory itself, where the host sees it.
     fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
         None
@@ -217,6 +249,10 @@ pub trait Device: Debug {
     /// # Errors
     /// The first error of a launch since the last call.
     fn synchronize(&self) -> Result<(), DeviceError>;
+
+    /// A launch of the operator begins, of one kernel or of several: what earlier ones left in memory is stale. For
+    /// devices that check.
+    fn begin(&self) {}
 
     /// Time of the launches that the last [`Device::synchronize`] waited for, by the device's own clock: without what
     /// the host does for them. `None` where there is no such clock.

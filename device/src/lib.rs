@@ -11,6 +11,7 @@
 //! | [`transfer`] | values to global memory and back |
 //! | [`virtual_device`] | the device that runs on the host |
 //! | [`ascend`] | an NPU |
+//! | [`checked`] | checked mode: memory, races, initialisation, flags |
 //! | [`compute`] | its arithmetic, in portable Rust and with vector units |
 //!
 //! `docs/pto-host.md` lists every instruction, what it means here and where it is tested.
@@ -18,6 +19,7 @@
 
 mod abi;
 pub mod ascend;
+pub mod checked;
 pub mod compute;
 pub mod device;
 mod runtime;
@@ -27,6 +29,7 @@ pub mod virtual_device;
 
 pub use abi::types::Round;
 pub use ascend::{AscendDevice, KernelLibrary};
+pub use checked::Checker;
 pub use device::{Buffer, Device, DeviceError, Kernel, KernelCores, KernelEntry, SharedBytes};
 pub use runtime::executor::{Executor, ExecutorOptions};
 pub use stage::{PlannedStage, RunStage};

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use memmap2::MmapMut;
 use moe_core::Soc;
 
+use crate::checked::Checker;
 use crate::device::{Buffer, Device, DeviceError, Kernel, SharedBytes};
 use crate::runtime::executor::{Executor, ExecutorOptions, Submission};
 use crate::runtime::huge_pages;
@@ -77,6 +78,14 @@ impl VirtualDevice {
         self
     }
 
+    /// Checks every launch: kernels run as they were compiled for it. Devices of ranks that share windows share the
+    /// checker. Set it before anything is allocated.
+    #[must_use]
+    pub fn with_checker(mut self, checker: &Arc<Checker>) -> Self {
+        self.outside.checker = Some(Arc::clone(checker));
+        self
+    }
+
     fn end_launches(&self) -> Result<(), DeviceError> {
         let mut launches = locked(&self.launches);
         let results: Vec<_> = launches.drain(..).map(|launch| launch.wait()).collect();
@@ -97,12 +106,18 @@ impl Device for VirtualDevice {
         let len = usize::try_from(bytes).map_err(|error| host(error.to_string()))?;
         // Pages are aligned to more than 512 bytes.
         let map = MmapMut::map_anon(len.max(1)).map_err(|error| host(error.to_string()))?;
-        Ok(Box::new(HostBuffer { map, len }))
+        let checker = self.outside.checker.clone();
+        let buffer = HostBuffer { map, len, checker };
+        if let Some(checker) = &buffer.checker {
+            checker.add_buffer(buffer.range(), self.rank);
+        }
+        Ok(Box::new(buffer))
     }
 
     fn import(&self, bytes: SharedBytes) -> Result<Box<dyn Buffer>, DeviceError> {
         let host = (*bytes).as_ref();
-        if host.as_ptr().addr().is_multiple_of(IMPORT_ALIGN) {
+        let is_checked = self.outside.checker.is_some();
+        if host.as_ptr().addr().is_multiple_of(IMPORT_ALIGN) && !is_checked {
             huge_pages::collapse(host);
             return Ok(Box::new(SharedBuffer::new(bytes, &self.constants)));
         }
@@ -132,9 +147,10 @@ impl Device for VirtualDevice {
             },
         );
         let launch = Arc::new(launch);
+        let checked = kernel.checked.filter(|_| self.outside.checker.is_some());
         self.executor.submit(&Submission {
             launch: Arc::clone(&launch),
-            entry: kernel.entry,
+            entry: checked.unwrap_or(kernel.entry),
             args,
         })?;
         locked(&self.launches).push(launch);
@@ -143,6 +159,12 @@ impl Device for VirtualDevice {
 
     fn synchronize(&self) -> Result<(), DeviceError> {
         self.end_launches()
+    }
+
+    fn begin(&self) {
+        if let Some(checker) = &self.outside.checker {
+            checker.begin(self.rank);
+        }
     }
 }
 
@@ -173,6 +195,21 @@ fn range(size: usize, offset: u64, len: usize) -> Result<Range<usize>, DeviceErr
 struct HostBuffer {
     map: MmapMut,
     len: usize,
+    checker: Option<Arc<Checker>>,
+}
+
+impl HostBuffer {
+    fn range(&self) -> Range<u64> {
+        self.address()..self.address() + self.len as u64
+    }
+}
+
+impl Drop for HostBuffer {
+    fn drop(&mut self) {
+        if let Some(checker) = &self.checker {
+            checker.remove_buffer(self.range());
+        }
+    }
 }
 
 impl Buffer for HostBuffer {
@@ -187,6 +224,10 @@ impl Buffer for HostBuffer {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         let range = range(self.len, offset, bytes.len())?;
         self.map[range].copy_from_slice(bytes);
+        if let Some(checker) = &self.checker {
+            let start = self.address() + offset;
+            checker.host_wrote(start..start + bytes.len() as u64);
+        }
         Ok(())
     }
 
@@ -196,7 +237,18 @@ impl Buffer for HostBuffer {
         Ok(())
     }
 
+    fn poison(&mut self, byte: u8) -> Result<(), DeviceError> {
+        self.map.fill(byte);
+        if let Some(checker) = &self.checker {
+            checker.host_forgot(self.range());
+        }
+        Ok(())
+    }
+
     fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
+        if let Some(checker) = &self.checker {
+            checker.host_wrote(self.range());
+        }
         Some(&mut self.map[..self.len])
     }
 }

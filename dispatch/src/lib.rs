@@ -25,14 +25,10 @@
 pub mod reference;
 pub mod tiling;
 
-use megamoe_device::{Kernel, KernelCores, RunStage};
+use megamoe_device::{Kernel, RunStage};
 use moe_core::{KernelSource, Plan, PlanError, Problem, Soc, Stage};
 
 pub use tiling::DispatchTiling;
-
-unsafe extern "C" {
-    fn megamoe_dispatch(args: *mut u8);
-}
 
 /// The stage on vector cores: rows of an expert are split over all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,10 +61,6 @@ impl Stage for Dispatch {
 
 impl RunStage for Dispatch {
     fn kernel(&self) -> Kernel {
-        Kernel {
-            name: "megamoe_dispatch",
-            cores: KernelCores::Aiv,
-            entry: megamoe_dispatch,
-        }
+        megamoe_device::kernel!(megamoe_dispatch, Aiv)
     }
 }

@@ -26,16 +26,10 @@
 pub mod reference;
 pub mod tiling;
 
-use megamoe_device::{Kernel, KernelCores, KernelEntry, PlannedStage, RunStage};
+use megamoe_device::{Kernel, PlannedStage, RunStage};
 use moe_core::{KernelSource, Plan, PlanError, Problem, Soc, Stage};
 
 pub use tiling::{FrontTiling, Path};
-
-unsafe extern "C" {
-    fn megamoe_front_full_load(args: *mut u8);
-    fn megamoe_front_one_core(args: *mut u8);
-    fn megamoe_front_multi_core(args: *mut u8);
-}
 
 macro_rules! stages {
     ($($(#[$doc:meta])* $stage:ident = $name:literal, $entry:ident;)*) => {$(
@@ -70,12 +64,7 @@ macro_rules! stages {
 
         impl RunStage for $stage {
             fn kernel(&self) -> Kernel {
-                let entry: KernelEntry = $entry;
-                Kernel {
-                    name: stringify!($entry),
-                    cores: KernelCores::Aiv,
-                    entry,
-                }
+                megamoe_device::kernel!($entry, Aiv)
             }
         }
     )*};

@@ -26,14 +26,10 @@ pub mod packing;
 pub mod reference;
 pub mod tiling;
 
-use megamoe_device::{Kernel, KernelCores, RunStage};
+use megamoe_device::{Kernel, RunStage};
 use moe_core::{KernelSource, Plan, PlanError, Problem, Soc, Stage};
 
 pub use tiling::{GmmOptions, GmmTiling, TileSizes};
-
-unsafe extern "C" {
-    fn megamoe_gmm(args: *mut u8);
-}
 
 macro_rules! stages {
     ($($(#[$doc:meta])* $stage:ident = $name:literal, |$problem:ident| $sizes:expr;)*) => {$(
@@ -71,11 +67,7 @@ macro_rules! stages {
 
         impl RunStage for $stage {
             fn kernel(&self) -> Kernel {
-                Kernel {
-                    name: "megamoe_gmm",
-                    cores: KernelCores::Aic,
-                    entry: megamoe_gmm,
-                }
+                megamoe_device::kernel!(megamoe_gmm, Aic)
             }
         }
     )*};

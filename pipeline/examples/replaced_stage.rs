@@ -69,6 +69,7 @@ impl RunStage for PlainSwiglu {
             // One block of this kind is one core.
             cores: KernelCores::Aic,
             entry: plain_swiglu,
+            checked: None,
         }
     }
 }

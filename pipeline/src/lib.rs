@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`layer`] | the layer on one rank: built once, launched often, as one fused kernel or stage after stage |
+//! | [`check`] | launches of all ranks in checked mode |
 //! | [`schedule`] | which cores of the fused kernel take what, and when |
 //! | [`npu`] | the same on NPUs: kernels, devices, windows |
 //! | [`rank`] | one launch on one rank with the oracles as its stages, its peers behind the window |
@@ -15,6 +16,7 @@
 #![deny(missing_docs)]
 
 pub mod case;
+pub mod check;
 pub mod generate;
 pub mod layer;
 pub mod npu;

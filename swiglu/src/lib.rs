@@ -23,16 +23,11 @@
 pub mod reference;
 pub mod tiling;
 
-use megamoe_device::{Kernel, KernelCores, RunStage};
+use megamoe_device::{Kernel, RunStage};
 use moe_core::{KernelSource, Plan, PlanError, Problem, Soc, Stage};
 
 use reference::{Activation, ActivationOptions};
 pub use tiling::SwigluTiling;
-
-unsafe extern "C" {
-    fn megamoe_swiglu_silu(args: *mut u8);
-    fn megamoe_swiglu_gelu(args: *mut u8);
-}
 
 /// The stage on vector cores; its rows are split over all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -90,14 +85,9 @@ impl Stage for Swiglu {
 
 impl RunStage for Swiglu {
     fn kernel(&self) -> Kernel {
-        let (name, entry): (_, megamoe_device::KernelEntry) = match self.options.activation {
-            Activation::Silu => ("megamoe_swiglu_silu", megamoe_swiglu_silu),
-            Activation::Gelu => ("megamoe_swiglu_gelu", megamoe_swiglu_gelu),
-        };
-        Kernel {
-            name,
-            cores: KernelCores::Aiv,
-            entry,
+        match self.options.activation {
+            Activation::Silu => megamoe_device::kernel!(megamoe_swiglu_silu, Aiv),
+            Activation::Gelu => megamoe_device::kernel!(megamoe_swiglu_gelu, Aiv),
         }
     }
 }

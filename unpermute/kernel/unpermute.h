@@ -90,6 +90,7 @@ class Unpermute {
 
   AICORE void sum_piece(uint32_t token, uint32_t column, uint32_t len) {
     Line<float> sum = line_at<float>(tiling_.sum, len);
+    pipe_barrier(PIPE_V);
     TEXPANDS(sum, 0.0f);
     for (uint32_t slot = 0; slot < tiling_.top_k; ++slot) {
       const uint64_t idx = static_cast<uint64_t>(token) * tiling_.top_k + slot;

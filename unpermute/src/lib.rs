@@ -26,14 +26,10 @@
 pub mod reference;
 pub mod tiling;
 
-use megamoe_device::{Kernel, KernelCores, RunStage};
+use megamoe_device::{Kernel, RunStage};
 use moe_core::{KernelSource, Plan, PlanError, Problem, Soc, Stage};
 
 pub use tiling::UnpermuteTiling;
-
-unsafe extern "C" {
-    fn megamoe_unpermute(args: *mut u8);
-}
 
 /// The stage on vector cores: tokens are split over all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,10 +62,6 @@ impl Stage for Unpermute {
 
 impl RunStage for Unpermute {
     fn kernel(&self) -> Kernel {
-        Kernel {
-            name: "megamoe_unpermute",
-            cores: KernelCores::Aiv,
-            entry: megamoe_unpermute,
-        }
+        megamoe_device::kernel!(megamoe_unpermute, Aiv)
     }
 }

@@ -1,5 +1,7 @@
 // One instruction at a time: load, execute, store. The tests compare with naive code.
 #include "examples/args.h"
+#include "megamoe/entry.h"
+
 #include "kernel_operator.h"
 
 using namespace pto;
@@ -173,7 +175,7 @@ void run_sort(const ConformanceArgs &args) {
 
 }  // namespace
 
-extern "C" __global__ AICORE void example_vector(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(example_vector) {
   const ConformanceArgs args = *reinterpret_cast<__gm__ ConformanceArgs *>(raw);
   if (get_block_idx() != 0 || get_subblockid() != 0) {
     return;
@@ -186,7 +188,7 @@ extern "C" __global__ AICORE void example_vector(__gm__ uint8_t *raw) {
   }
 }
 
-extern "C" __global__ AICORE void example_convert(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(example_convert) {
   const ConformanceArgs args = *reinterpret_cast<__gm__ ConformanceArgs *>(raw);
   if (get_block_idx() != 0 || get_subblockid() != 0) {
     return;
@@ -213,7 +215,7 @@ extern "C" __global__ AICORE void example_convert(__gm__ uint8_t *raw) {
   }
 }
 
-extern "C" __global__ AICORE void example_sort(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(example_sort) {
   const ConformanceArgs args = *reinterpret_cast<__gm__ ConformanceArgs *>(raw);
   if (get_block_idx() == 0 && get_subblockid() == 0) {
     run_sort(args);

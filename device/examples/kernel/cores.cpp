@@ -1,35 +1,37 @@
 // Roles, barriers and flags, and faults that the device must name.
+#include "megamoe/entry.h"
+
 #include "kernel_operator.h"
 
 using namespace pto;
 
-extern "C" __global__ AICORE void example_empty(__gm__ uint8_t *) {}
+MEGAMOE_KERNEL(example_empty) {}
 
 // Waits for a word that stays 0.
-extern "C" __global__ AICORE void example_deadlock(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(example_deadlock) {
   comm::Signal signal(reinterpret_cast<__gm__ int32_t *>(raw));
   comm::TWAIT(signal, 7, comm::WaitCmp::GE);
 }
 
-extern "C" __global__ AICORE void example_out_of_bounds(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(example_out_of_bounds) {
   Tile<TileType::Vec, float, 1, 64> tile;
   TASSIGN(tile, 192 * 1024 - 128);
   GlobalTensor<float, Shape<1, 1, 1, 1, 64>, Stride<1, 1, 1, 1, 1>> gm(reinterpret_cast<__gm__ float *>(raw));
   TLOAD(tile, gm);
 }
 
-extern "C" __global__ AICORE void example_misaligned(__gm__ uint8_t *) {
+MEGAMOE_KERNEL(example_misaligned) {
   Tile<TileType::Vec, float, 1, 64> tile;
   TASSIGN(tile, 36);
   TEXPANDS(tile, 1.0f);
 }
 
-extern "C" __global__ AICORE void example_unset_flag(__gm__ uint8_t *) { wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID3); }
+MEGAMOE_KERNEL(example_unset_flag) { wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID3); }
 
-extern "C" __global__ AICORE void example_left_flag(__gm__ uint8_t *) { set_flag(PIPE_V, PIPE_MTE3, EVENT_ID1); }
+MEGAMOE_KERNEL(example_left_flag) { set_flag(PIPE_V, PIPE_MTE3, EVENT_ID1); }
 
 // Word 3 * block: the matrix core; + 1 and + 2: its vector cores.
-extern "C" __global__ AICORE void example_who(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(example_who) {
   auto *words = reinterpret_cast<__gm__ int32_t *>(raw);
   const int64_t block = get_block_idx();
   if (ASCEND_IS_AIC) {
@@ -41,7 +43,7 @@ extern "C" __global__ AICORE void example_who(__gm__ uint8_t *raw) {
 
 // The matrix core and the vector cores of a physical core write a counter in turn, 20 rounds.
 // Word block: the counter, which only whoever's turn it is touches.
-extern "C" __global__ AICORE void example_cross_flags(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(example_cross_flags) {
   auto *counter = reinterpret_cast<__gm__ int32_t *>(raw) + get_block_idx();
   for (int round = 0; round < 20; ++round) {
     if (ASCEND_IS_AIC) {
@@ -59,7 +61,7 @@ extern "C" __global__ AICORE void example_cross_flags(__gm__ uint8_t *raw) {
 }
 
 // Every core adds to a counter between barriers and checks that all others have; word 1 counts what was wrong.
-extern "C" __global__ AICORE void example_barriers(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(example_barriers) {
   auto *words = reinterpret_cast<__gm__ int32_t *>(raw);
   comm::Signal all(words), wrong(words + 16);
   const int32_t cores = static_cast<int32_t>(3 * get_block_num());
@@ -80,7 +82,7 @@ extern "C" __global__ AICORE void example_barriers(__gm__ uint8_t *raw) {
 
 // Every core writes its number behind those of the cores that came before it, three times. Word 0 counts. The order
 // is the schedule's: nothing pauses between reading the count and writing it.
-extern "C" __global__ AICORE void example_order(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(example_order) {
   auto *words = reinterpret_cast<__gm__ int32_t *>(raw);
   comm::Signal signal(words);
   for (int round = 0; round < 3; ++round) {

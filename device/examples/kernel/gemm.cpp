@@ -10,6 +10,8 @@
 //   MTE2 --(L1 full)--> MTE1 --(L0 full)--> M --(L0C full)--> FIX
 //        <-(L1 free)--       <-(L0 free)--    <-(L0C free)--
 #include "examples/args.h"
+#include "megamoe/entry.h"
+
 #include "kernel_operator.h"
 
 using namespace pto;
@@ -190,7 +192,7 @@ void vector_core(const GemmArgs &args, uint32_t tiles) {
 
 }  // namespace
 
-extern "C" __global__ AICORE void example_gemm_scale(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(example_gemm_scale) {
   const GemmArgs args = *reinterpret_cast<__gm__ GemmArgs *>(raw);
   const uint32_t across = (args.n + kTileN - 1) / kTileN, down = (args.m + kTileM - 1) / kTileM;
   if (ASCEND_IS_AIC) {
@@ -201,7 +203,7 @@ extern "C" __global__ AICORE void example_gemm_scale(__gm__ uint8_t *raw) {
 }
 
 // A single tile, for conformance: m up to 64, n up to 64, any k; the exact accumulators.
-extern "C" __global__ AICORE void example_matmul(__gm__ uint8_t *raw) {
+MEGAMOE_KERNEL(example_matmul) {
   const GemmArgs args = *reinterpret_cast<__gm__ GemmArgs *>(raw);
   if (get_block_idx() != 0) {
     return;

@@ -12,20 +12,13 @@
 mod args;
 
 use bytemuck::Pod;
-use megamoe_device::{Device, DeviceError, Kernel, KernelCores, upload};
+use megamoe_device::{Device, DeviceError, Kernel, upload};
 
 pub use args::{ConformanceArgs, GemmArgs};
 
 macro_rules! kernels {
     ($($(#[$doc:meta])* $name:ident = $symbol:ident on $cores:ident;)*) => {
-        unsafe extern "C" {
-            $(fn $symbol(args: *mut u8);)*
-        }
-        $($(#[$doc])* pub const $name: Kernel = Kernel {
-            name: stringify!($symbol),
-            cores: KernelCores::$cores,
-            entry: $symbol,
-        };)*
+        $($(#[$doc])* pub const $name: Kernel = megamoe_device::kernel!($symbol, $cores);)*
     };
 }
 

@@ -2,6 +2,7 @@
 
 use super::types::{DType, Round, TileView};
 use super::vector::map_tile;
+use crate::checked::Agent;
 use crate::compute::convert::{
     bf16_to_f32, f16_to_f32, f32_to_bf16_rounded, f32_to_f16_rounded, f32_to_i8, f32_to_i16,
     f32_to_i32, f32_to_u8,
@@ -75,6 +76,10 @@ unsafe extern "C" fn megamoe_dev_convert(
 ) {
     // SAFETY: the reference ends with this function, which pauses through it only.
     let core = unsafe { Core::current() };
+    core.track("TCVT", Agent::V, |i| {
+        i.reads(source);
+        i.writes(target);
+    });
     macro_rules! with_round {
         ($f:ident, $saturate:literal) => {
             match round {

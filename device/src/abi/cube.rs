@@ -2,6 +2,7 @@
 
 use super::types::{DType, GmLayout, GmView, Memory, TileLayout, TileView};
 use super::{place, unsupported};
+use crate::checked::Agent;
 use crate::compute::convert::f32_to_f16;
 use crate::compute::elementwise::{Unary, map};
 use crate::compute::fractal::{C0_BYTES, Columns, copy_columns};
@@ -37,6 +38,10 @@ unsafe extern "C" fn megamoe_dev_extract(target: &TileView, source: &TileView, r
             target.cols
         ));
     }
+    core.track("TEXTRACT", Agent::Mte1, |i| {
+        i.reads_part(source, target, (row, col));
+        i.writes(target);
+    });
     match target.memory() {
         Memory::L0a => extract_left(core, target, source, (row as usize, col as usize)),
         Memory::L0b => extract_right(core, target, source, (row as usize, col as usize)),
@@ -115,6 +120,14 @@ unsafe extern "C" fn megamoe_dev_matmul(c: &TileView, a: &TileView, b: &TileView
             b.valid_rows, a.rows, a.cols, b.rows, b.cols, c.rows, c.cols
         ));
     }
+    core.track("TMATMUL", Agent::M, |i| {
+        i.reads(a);
+        i.reads(b);
+        if accumulate != 0 {
+            i.reads(c);
+        }
+        i.writes(c);
+    });
     let right = right_operand(core, b);
     let left = place(core, "TMATMUL", a);
     let to = place(core, "TMATMUL", c).cast::<i32>();
@@ -256,6 +269,19 @@ unsafe extern "C" fn megamoe_dev_store_acc(
     } else {
         std::ptr::null_mut()
     };
+    core.track("TSTORE", Agent::Fix, |i| {
+        i.reads(acc);
+        if scale_kind == 2 {
+            // SAFETY: as above.
+            let scales = unsafe { &*scales };
+            let valid_cols = acc.valid_cols;
+            i.reads(&TileView {
+                valid_cols,
+                ..*scales
+            });
+        }
+        i.writes_global(gm, acc);
+    });
     for row in 0..acc.valid_rows as usize {
         let to = gm
             .data

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::types::{DType, GmLayout, GmView, Memory, TileLayout, TileView};
 use super::{place, unsupported};
+use crate::checked::Agent;
 use crate::compute::elementwise::{Half, Number};
 use crate::compute::fractal::{C0_BYTES, Columns};
 use crate::runtime::constant::ConstantTile;
@@ -13,16 +14,16 @@ use crate::runtime::core::Core;
 const LINE_BYTES: usize = 512;
 
 impl GmView {
-    fn layout(&self) -> GmLayout {
+    pub(crate) fn layout(&self) -> GmLayout {
         GmLayout::ALL[self.layout as usize]
     }
 
-    fn dtype(&self) -> DType {
+    pub(crate) fn dtype(&self) -> DType {
         DType::of(self.dtype as u8)
     }
 
     /// Address of row `row` of the view taken as a matrix: the outer four dimensions are its rows.
-    fn row(&self, row: usize) -> *mut u8 {
+    pub(crate) fn row(&self, row: usize) -> *mut u8 {
         let mut rest = row as i64;
         let mut offset = 0;
         for dim in (0..4).rev() {
@@ -74,6 +75,10 @@ unsafe extern "C" fn megamoe_dev_load(tile: &TileView, gm: &GmView) {
     let core = unsafe { Core::current() };
     core.maybe_preempt();
     let target = place(core, "TLOAD", tile);
+    core.track("TLOAD", Agent::Mte2, |i| {
+        i.reads_global(gm, tile);
+        i.writes(tile);
+    });
     if tile.memory() == Memory::L1 {
         core.replace_constants(Memory::L1, &tile.bytes());
     }
@@ -215,6 +220,10 @@ unsafe extern "C" fn megamoe_dev_store(gm: &GmView, tile: &TileView, add: u32) {
         ));
     }
     check_matrix(core, "TSTORE", gm, tile);
+    core.track("TSTORE", Agent::Mte3, |i| {
+        i.reads(tile);
+        i.writes_global(gm, tile);
+    });
     let bytes = tile.dtype().bytes();
     let cols = tile.valid_cols as usize;
     for row in 0..tile.valid_rows as usize {
@@ -306,6 +315,15 @@ unsafe extern "C" fn megamoe_dev_move(target: &TileView, source: &TileView) {
         core.settle_constants(Memory::L1, &source.bytes());
     }
     super::check_same_region(core, "TMOV", &[target, source]);
+    let pipe = if source.memory() == Memory::L1 {
+        Agent::Fix
+    } else {
+        Agent::V
+    };
+    core.track("TMOV", pipe, |i| {
+        i.reads(source);
+        i.writes(target);
+    });
     let bytes = source.dtype().bytes();
     for row in 0..source.valid_rows as usize {
         // SAFETY: both rows have been placed; they may be the same.

@@ -37,7 +37,7 @@ impl DType {
         Self::ALL[usize::from(code)]
     }
 
-    fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         match self {
             Self::I8 | Self::U8 => 1,
             Self::I16 | Self::U16 | Self::F16 | Self::Bf16 => 2,
@@ -48,7 +48,7 @@ impl DType {
 }
 
 impl Memory {
-    const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Ub,
         Self::L1,
         Self::L0a,
@@ -68,15 +68,15 @@ impl GmLayout {
 }
 
 impl TileView {
-    fn dtype(&self) -> DType {
+    pub(crate) fn dtype(&self) -> DType {
         DType::of(self.dtype)
     }
 
-    fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> Memory {
         Memory::ALL[usize::from(self.memory)]
     }
 
-    fn layout(&self) -> TileLayout {
+    pub(crate) fn layout(&self) -> TileLayout {
         TileLayout::ALL[usize::from(self.layout)]
     }
 

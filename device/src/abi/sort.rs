@@ -2,6 +2,7 @@
 
 use super::types::{DType, TileView};
 use super::{place, unsupported};
+use crate::checked::Agent;
 use crate::compute::sort::{BLOCK, Pair, merge, sort_block};
 use crate::runtime::core::Core;
 
@@ -21,6 +22,14 @@ unsafe extern "C" fn megamoe_dev_sort32(target: &TileView, source: &TileView, in
         place(core, "TSORT32", source),
     );
     let indices = place(core, "TSORT32", index);
+    core.track("TSORT32", Agent::V, |i| {
+        i.reads(source);
+        i.reads(index);
+        i.writes(&TileView {
+            valid_cols: target.cols.min(2 * source.valid_cols),
+            ..*target
+        });
+    });
     let len = source.valid_cols as usize;
     if !len.is_multiple_of(BLOCK) || target.cols < 2 * source.valid_cols {
         core.fail(&format!(
@@ -85,6 +94,13 @@ unsafe extern "C" fn megamoe_dev_merge_blocks(
     if block_len == 0 || !block_len.is_multiple_of(64) || !words.is_multiple_of(4 * block_len) {
         core.fail(&format!("TMRGSORT: {words} words in blocks of {block_len}"));
     }
+    core.track("TMRGSORT", Agent::V, |i| {
+        i.reads(source);
+        i.writes(&TileView {
+            valid_cols: words.min(target.cols),
+            ..*target
+        });
+    });
     // SAFETY: placed above.
     let all = unsafe { pairs(from, words as usize / 2) };
     let mut merged = Vec::with_capacity(all.len());
@@ -132,6 +148,14 @@ unsafe extern "C" fn megamoe_dev_merge(
         // SAFETY: placed just now.
         lists.push(unsafe { pairs(from, source.valid_cols as usize / 2) });
     }
+    core.track("TMRGSORT", Agent::V, |i| {
+        sources.iter().for_each(|source| i.reads(source));
+        let words: u32 = sources.iter().map(|source| source.valid_cols).sum();
+        i.writes(&TileView {
+            valid_cols: words.min(target.cols),
+            ..*target
+        });
+    });
     let lists: Vec<&[Pair]> = lists.iter().map(Vec::as_slice).collect();
     let mut merged = Vec::new();
     let counts = merge(&lists, stop_early != 0, &mut merged);
@@ -173,6 +197,13 @@ unsafe extern "C" fn megamoe_dev_gather(
             ..*target
         },
     );
+    core.track("TGATHER", Agent::V, |i| {
+        i.reads(source);
+        i.writes(&TileView {
+            valid_cols: count,
+            ..*target
+        });
+    });
     let bytes = source.dtype().bytes();
     for row in 0..source.valid_rows as usize {
         for i in 0..count as usize {

@@ -71,6 +71,9 @@ unsafe extern "C" fn megamoe_dev_set_flag(source: u32, target: u32, event: u32) 
     let core = unsafe { Core::current() };
     check_flag(core, source, target, event);
     core.set_flag(source as usize, target as usize, event as usize);
+    if let Some(check) = &mut core.check {
+        check.set_flag(source as usize, target as usize, event as usize);
+    }
 }
 
 /// `wait_flag`.
@@ -83,15 +86,52 @@ unsafe extern "C" fn megamoe_dev_wait_flag(source: u32, target: u32, event: u32)
     let core = unsafe { Core::current() };
     check_flag(core, source, target, event);
     core.wait_flag(source as usize, target as usize, event as usize);
+    if let Some(check) = &mut core.check {
+        check.wait_flag(source as usize, target as usize, event as usize);
+    }
 }
 
-/// `dsb`, `dcci` and a barrier over all pipes: what came before is visible to who sees what comes after.
+/// `pipe_barrier`. What came before is visible to who sees what comes after, in whatever order the compiler had it.
 ///
 /// # Safety
-/// Always safe.
+/// See the module.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn megamoe_dev_fence() {
+unsafe extern "C" fn megamoe_dev_pipe_barrier(pipe: u32) {
     fence(Ordering::SeqCst);
+    // SAFETY: the reference ends with this function.
+    if let Some(check) = unsafe { &mut Core::current().check } {
+        check.pipe_barrier(pipe as usize);
+    }
+}
+
+/// `dsb`, likewise.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn megamoe_dev_dsb() {
+    fence(Ordering::SeqCst);
+    // SAFETY: the reference ends with this function.
+    if let Some(check) = unsafe { &mut Core::current().check } {
+        check.dsb();
+    }
+}
+
+/// `dcci` of the line at an address, or of the whole cache. The host has no other cache than its own.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn megamoe_dev_dcci(address: u64, whole: u32) {
+    fence(Ordering::SeqCst);
+    // SAFETY: the reference ends with this function.
+    if let Some(check) = unsafe { &mut Core::current().check } {
+        if whole == 0 {
+            check.dcci(address);
+        } else {
+            check.dcci_all();
+        }
+    }
 }
 
 /// `get_sys_cnt`.
@@ -123,15 +163,21 @@ unsafe extern "C" fn megamoe_dev_sync_all(kind: u32) {
         core.fail(&format!("takes part in a {name}"));
     }
     core.maybe_preempt();
+    let num_cores = core.launch.num_cores(kind);
+    let check = core.check.as_mut();
+    let meeting = check.map(|check| check.arrive(kind as u32, num_cores));
     let barrier = &core.launch.barriers[kind as usize];
     let word = barrier.word();
-    if let Some(round) = barrier.arrive(core.launch.num_cores(kind)) {
+    if let Some(round) = barrier.arrive(num_cores) {
         core.wait(Wait {
             word,
             compare: Compare::Ge,
             want: round,
             what: name,
         });
+    }
+    if let (Some(check), Some(meeting)) = (&mut core.check, meeting) {
+        check.leave(kind as u32, meeting);
     }
 }
 
@@ -144,6 +190,9 @@ unsafe extern "C" fn megamoe_dev_notify(signal: *const AtomicI32, value: i32, ad
     // SAFETY: the reference ends with this function, which pauses through it only.
     let core = unsafe { Core::current() };
     core.maybe_preempt();
+    if let Some(check) = &mut core.check {
+        check.notify(signal as u64);
+    }
     // SAFETY: as the caller promises.
     let signal = unsafe { &*signal };
     if add == 0 {
@@ -167,6 +216,9 @@ unsafe extern "C" fn megamoe_dev_wait(signal: *const AtomicI32, value: i32, comp
         want: value,
         what: "TWAIT",
     });
+    if let Some(check) = &mut core.check {
+        check.saw(signal as u64, "TWAIT");
+    }
 }
 
 /// `TTEST` on one signal: whether it has the value, without waiting.
@@ -179,15 +231,17 @@ unsafe extern "C" fn megamoe_dev_test(signal: *const AtomicI32, value: i32, comp
     let core = unsafe { Core::current() };
     core.maybe_preempt();
     let compare = Compare::of(compare);
-    u32::from(
-        Wait {
-            word: signal,
-            compare,
-            want: value,
-            what: "TTEST",
-        }
-        .holds(),
-    )
+    let holds = Wait {
+        word: signal,
+        compare,
+        want: value,
+        what: "TTEST",
+    }
+    .holds();
+    if let Some(check) = core.check.as_mut().filter(|_| holds) {
+        check.saw(signal as u64, "TTEST");
+    }
+    u32::from(holds)
 }
 
 /// `ffts_cross_core_sync` between the cores of one physical core: sets a flag for the other kind.
@@ -195,7 +249,7 @@ unsafe extern "C" fn megamoe_dev_test(signal: *const AtomicI32, value: i32, comp
 /// # Safety
 /// See the module.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn megamoe_dev_cross_set(flag: u32) {
+unsafe extern "C" fn megamoe_dev_cross_set(pipe: u32, flag: u32) {
     // SAFETY: the reference ends with this function, which pauses through it only.
     let core = unsafe { Core::current() };
     check_cross_flag(core, flag);
@@ -205,7 +259,16 @@ unsafe extern "C" fn megamoe_dev_cross_set(flag: u32) {
         CoreKind::Aic => &flags.from_aic,
         CoreKind::Aiv => &flags.from_aiv[core.info.subblock_idx as usize],
     };
-    word.fetch_add(1, Ordering::AcqRel);
+    let (block, from) = (core.info.block_idx, taker_of(core));
+    // The check comes before the flag: who sees it looks for what it carries.
+    if let Some(check) = &mut core.check {
+        check.cross_set(pipe as usize, (block, flag, from));
+    }
+    if word.fetch_add(1, Ordering::AcqRel) >= MAX_CROSS_PENDING + flags.taken_of(core.kind) {
+        core.fail(&format!(
+            "cross-core flag {flag} is set {MAX_CROSS_PENDING} times more than it was waited for: its counter saturates"
+        ));
+    }
 }
 
 /// `wait_flag_dev`: a vector core waits for its matrix core, the matrix core for both vector cores.
@@ -220,10 +283,8 @@ unsafe extern "C" fn megamoe_dev_cross_wait(flag: u32) {
     // SAFETY: the launch outlives its cores; nothing that owns it may be held over a pause.
     let launch = unsafe { &*std::sync::Arc::as_ptr(&core.launch) };
     let flags = launch.cross_flag(core.info.block_idx, flag as usize);
-    let taker = match core.kind {
-        CoreKind::Aic => 0,
-        CoreKind::Aiv => 1 + core.info.subblock_idx as usize,
-    };
+    let taker = taker_of(core) as usize;
+    let block = core.info.block_idx;
     let want = flags.taken[taker].fetch_add(1, Ordering::Relaxed) + 1;
     let mut wait = |word: &AtomicI32| {
         let what = "a cross-core flag";
@@ -237,6 +298,23 @@ unsafe extern "C" fn megamoe_dev_cross_wait(flag: u32) {
     match taker {
         0 => flags.from_aiv.iter().for_each(&mut wait),
         _ => wait(&flags.from_aic),
+    }
+    if let Some(check) = &mut core.check {
+        let from = if taker == 0 { 1..3 } else { 0..1 };
+        for from in from {
+            check.cross_wait((block, flag, from), want.unsigned_abs() as usize);
+        }
+    }
+}
+
+/// Sets of a cross-core flag that its counter holds.
+const MAX_CROSS_PENDING: i32 = 15;
+
+/// Which of a physical core's cores it is: 0 for the matrix core.
+fn taker_of(core: &Core) -> u32 {
+    match core.kind {
+        CoreKind::Aic => 0,
+        CoreKind::Aiv => 1 + core.info.subblock_idx,
     }
 }
 

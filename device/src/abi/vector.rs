@@ -2,6 +2,7 @@
 
 use super::types::{BinaryOp, DType, TileView, UnaryOp};
 use super::{check_same_region, place, runs, unsupported};
+use crate::checked::Agent;
 use crate::compute::convert::f16_to_f32;
 use crate::compute::elementwise::{Binary, Half, Number, Unary, map, zip};
 use crate::compute::{Level, reduce};
@@ -103,6 +104,12 @@ macro_rules! for_op {
 unsafe extern "C" fn megamoe_dev_binary(op: u32, target: &TileView, a: &TileView, b: &TileView) {
     // SAFETY: the reference ends with this function, which pauses through it only.
     let core = unsafe { Core::current() };
+    let names = ["TADD", "TSUB", "TMUL", "TDIV", "TMAX", "TMIN"];
+    core.track(names[op as usize], Agent::V, |i| {
+        i.reads(a);
+        i.reads(b);
+        i.writes(target);
+    });
     macro_rules! with {
         ($op:literal, $ty:ty) => {
             // SAFETY: as for this function.
@@ -167,6 +174,11 @@ unsafe extern "C" fn megamoe_dev_scalar(
     // SAFETY: the reference ends with this function, which pauses through it only.
     let core = unsafe { Core::current() };
     let name = "an instruction with a scalar";
+    let names = ["TADDS", "TSUBS", "TMULS", "TDIVS", "TMAXS", "TMINS"];
+    core.track(names[op as usize], Agent::V, |i| {
+        i.reads(source);
+        i.writes(target);
+    });
     macro_rules! with {
         ($op:literal, $ty:ty, $scalar:expr) => {
             if scalar_first == 0 {
@@ -238,6 +250,10 @@ unsafe extern "C" fn megamoe_dev_unary(op: u32, target: &TileView, source: &Tile
     let core = unsafe { Core::current() };
     const ABS: u32 = UnaryOp::Abs as u32;
     const EXP: u32 = UnaryOp::Exp as u32;
+    core.track(["TABS", "TEXP", "TNEG"][op as usize], Agent::V, |i| {
+        i.reads(source);
+        i.writes(target);
+    });
     let kind = std::marker::PhantomData;
     macro_rules! with {
         ($name:literal, $f:expr) => {
@@ -293,6 +309,7 @@ unsafe extern "C" fn megamoe_dev_fill(target: &TileView, bits: u64) {
     let core = unsafe { Core::current() };
     check_same_region(core, "TEXPANDS", &[target]);
     let to = place(core, "TEXPANDS", target);
+    core.track("TEXPANDS", Agent::V, |i| i.writes(target));
     let bytes = target.dtype().bytes();
     for row in 0..target.valid_rows as usize {
         for col in 0..target.valid_cols as usize {
@@ -310,7 +327,7 @@ unsafe extern "C" fn megamoe_dev_fill(target: &TileView, bits: u64) {
 /// # Safety
 /// See the module.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn megamoe_dev_row_max(target: &TileView, source: &TileView) {
+unsafe extern "C" fn megamoe_dev_row_max(target: &TileView, source: &TileView, tmp: &TileView) {
     // SAFETY: the reference ends with this function, which pauses through it only.
     let core = unsafe { Core::current() };
     let (to, from) = (
@@ -320,6 +337,11 @@ unsafe extern "C" fn megamoe_dev_row_max(target: &TileView, source: &TileView) {
     if source.valid_cols == 0 || source.valid_rows != target.valid_rows {
         core.fail("TROWMAX: rows of source and target differ, or a row is empty");
     }
+    core.track("TROWMAX", Agent::V, |i| {
+        i.reads(source);
+        i.writes(tmp);
+        i.writes(target);
+    });
     let len = source.valid_cols as usize;
     for row in 0..source.valid_rows as usize {
         let (to_row, from_row) = (row * target.pitch(), row * source.pitch());

@@ -13,6 +13,7 @@ use super::constant::ConstantTiles;
 use super::launch::LaunchState;
 use super::memory::{CoreKind, CoreMemory, MemoryPlan};
 use crate::abi::types::{Compare, CoreInfo, Memory};
+use crate::checked::{Agent, Check, CoreCheck, Instruction};
 use crate::compute::matmul::Scratch;
 
 /// Pipes of a core; flags order two of them.
@@ -77,6 +78,10 @@ pub(crate) struct Core {
     pub(crate) matmul_scratch: Option<Box<Scratch>>,
     /// In explored schedules: decides where the core pauses of its own accord.
     preempt: Option<Rng>,
+    /// Addresses of its stack.
+    pub(crate) stack: Range<u64>,
+    /// In checked mode: what its pipes know.
+    pub(crate) check: Option<Box<CoreCheck>>,
     yielder: Cell<Option<NonNull<Yielder<(), Pause>>>>,
 }
 
@@ -94,6 +99,11 @@ impl Core {
         preempt: Option<Rng>,
     ) -> Self {
         let plan = launch.memory_plan(kind);
+        let check = launch.checker().map(|checker| {
+            let who = (launch.rank, name_of(&info, kind));
+            let launch_id = Arc::as_ptr(&launch) as u64;
+            Box::new(CoreCheck::new(checker, &launch.kernel, who, launch_id))
+        });
         Self {
             info,
             kind,
@@ -107,20 +117,27 @@ impl Core {
             plan,
             launch,
             preempt,
+            stack: 0..0,
+            check,
             yielder: Cell::new(None),
         }
     }
 
     /// Name in reports.
     pub(crate) fn name(&self) -> String {
-        let CoreInfo {
-            block_idx,
-            subblock_idx,
-            ..
-        } = self.info;
-        match self.kind {
-            CoreKind::Aic => format!("AIC {block_idx}"),
-            CoreKind::Aiv => format!("AIV {block_idx}.{subblock_idx}"),
+        name_of(&self.info, self.kind)
+    }
+
+    /// In checked mode: an instruction of a pipe, and what it reads and writes.
+    #[inline]
+    pub(crate) fn track(
+        &mut self,
+        name: &'static str,
+        pipe: Agent,
+        describe: impl FnOnce(&mut Instruction<'_>),
+    ) {
+        if let Some(check) = &mut self.check {
+            check.instruction(name, pipe, describe);
         }
     }
 
@@ -172,6 +189,17 @@ impl Core {
 
     /// Ends the launch with an error. The core never runs again.
     pub(crate) fn fail(&self, reason: &str) -> ! {
+        if let Some(check) = &self.check {
+            let is_about_flags = ["flag", "SYNCALL"].iter().any(|word| reason.contains(word));
+            check.say(
+                if is_about_flags {
+                    Check::Synccheck
+                } else {
+                    Check::Memcheck
+                },
+                reason,
+            );
+        }
         self.launch.fail(format!("{}: {reason}", self.name()));
         self.pause(Pause::Failed);
         unreachable!("a failed core is not resumed")
@@ -242,7 +270,10 @@ impl Core {
     }
 
     /// At the end of a kernel: a flag that nobody waited for makes the next launch on a real core hang.
-    pub(crate) fn check_flags(&self) {
+    pub(crate) fn check_flags(&mut self) {
+        if let Some(check) = &mut self.check {
+            check.end();
+        }
         for (source, targets) in self.flags.iter().enumerate() {
             for (target, events) in targets.iter().enumerate() {
                 if let Some(event) = events.iter().position(|&count| count > 0) {
@@ -253,6 +284,18 @@ impl Core {
                 }
             }
         }
+    }
+}
+
+fn name_of(info: &CoreInfo, kind: CoreKind) -> String {
+    let CoreInfo {
+        block_idx,
+        subblock_idx,
+        ..
+    } = info;
+    match kind {
+        CoreKind::Aic => format!("AIC {block_idx}"),
+        CoreKind::Aiv => format!("AIV {block_idx}.{subblock_idx}"),
     }
 }
 

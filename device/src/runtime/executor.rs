@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use corosensei::stack::DefaultStack;
+use corosensei::stack::{DefaultStack, Stack};
 use corosensei::{Coroutine, CoroutineResult};
 use moe_core::rng::Rng;
 
@@ -427,7 +427,8 @@ impl State {
 
 impl Task {
     fn new(core: Core, stack: DefaultStack, submission: &Submission) -> Self {
-        let core = Box::new(core);
+        let mut core = Box::new(core);
+        core.stack = stack.limit().get() as u64..stack.base().get() as u64;
         let (entry, args) = (submission.entry, submission.args);
         let coroutine = Coroutine::with_stack(stack, move |yielder, ()| {
             // SAFETY: this runs on the core's stack; the reference ends before the kernel starts.

@@ -8,6 +8,7 @@ use moe_core::Soc;
 
 use super::memory::{CoreKind, MemoryPlan};
 use crate::abi::types::BarrierKind;
+use crate::checked::Checker;
 use crate::device::{DeviceError, KernelCores};
 
 /// Cross-core flags of a physical core.
@@ -49,6 +50,18 @@ pub(crate) struct CrossFlag {
     pub(crate) taken: [AtomicI32; 3],
 }
 
+impl CrossFlag {
+    /// Waits so far for sets of this kind of core, of whoever has waited least.
+    pub(crate) fn taken_of(&self, setter: CoreKind) -> i32 {
+        let takers = match setter {
+            CoreKind::Aic => &self.taken[1..],
+            CoreKind::Aiv => &self.taken[..1],
+        };
+        let counts = takers.iter().map(|taken| taken.load(Ordering::Relaxed));
+        counts.min().unwrap_or(0)
+    }
+}
+
 /// Says why waiting is in vain, if it is: a peer has failed.
 type Failure = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 /// Says what lies at an address, if it knows.
@@ -61,6 +74,8 @@ pub(crate) struct Outside {
     pub(crate) names: Option<Names>,
     /// Global memory that kernels only read, whatever they do.
     pub(crate) constants: Vec<Range<u64>>,
+    /// Who checks the launch.
+    pub(crate) checker: Option<Arc<Checker>>,
 }
 
 impl std::fmt::Debug for Outside {
@@ -124,8 +139,16 @@ impl LaunchState {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether kernels only ever read these bytes of global memory.
+    /// Who checks it, if anybody does.
+    pub(crate) fn checker(&self) -> Option<&Arc<Checker>> {
+        self.outside.checker.as_ref()
+    }
+
+    /// Whether kernels only ever read these bytes of global memory. What is checked is moved all the same.
     pub(crate) fn is_constant(&self, bytes: &Range<u64>) -> bool {
+        if self.outside.checker.is_some() {
+            return false;
+        }
         let holds = |range: &Range<u64>| range.start <= bytes.start && bytes.end <= range.end;
         self.outside.constants.iter().any(holds)
     }

@@ -23,8 +23,13 @@
   }                                                                                                     \
   AICORE inline void name##_body(__gm__ uint8_t *raw)
 
+#elif defined(MEGAMOE_CHECKED)
+
+// For checked mode, which has a kernel twice.
+#define MEGAMOE_KERNEL(name) extern "C" __global__ AICORE void checked_##name([[maybe_unused]] __gm__ uint8_t *raw)
+
 #else
 
-#define MEGAMOE_KERNEL(name) extern "C" __global__ AICORE void name(__gm__ uint8_t *raw)
+#define MEGAMOE_KERNEL(name) extern "C" __global__ AICORE void name([[maybe_unused]] __gm__ uint8_t *raw)
 
 #endif

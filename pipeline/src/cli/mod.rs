@@ -1,6 +1,7 @@
 //! Command line: what it takes, what it prints, how it ends.
 
 mod bench;
+mod check;
 mod data;
 mod doctor;
 mod gen_case;
@@ -49,6 +50,8 @@ enum Command {
     Gen(gen_case::GenArgs),
     /// Compare the output files of a run with the expected ones, or with the oracle.
     Verify(verify::VerifyArgs),
+    /// Run the layer in checked mode: memory, races, initialisation, flags.
+    Check(Box<check::CheckArgs>),
     /// Draw when each expert of a fused launch was in which stage.
     Timeline(timeline::TimelineArgs),
     /// Measure the machine, then the layer as shares of what the machine can do.
@@ -137,6 +140,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Gen(args) => gen_case::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Timeline(args) => timeline::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Plan(args) => plan::run(&args),

@@ -59,7 +59,7 @@ buffers! {
 /// A buffer that holds what a rank was not told to compute.
 pub(super) fn poisoned(device: &dyn Device, bytes: u64) -> Result<Box<dyn Buffer>, DeviceError> {
     let mut buffer = device.alloc(bytes)?;
-    buffer.write(0, &vec![POISON; bytes as usize])?;
+    buffer.poison(POISON)?;
     Ok(buffer)
 }
 

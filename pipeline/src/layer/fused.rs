@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, bytes_of};
 use megamoe_combine::DirectLarge;
-use megamoe_device::{Buffer, Device, DeviceError, Kernel, KernelCores, KernelEntry, upload, view};
+use megamoe_device::{Buffer, Device, DeviceError, Kernel, upload, view};
 use megamoe_dispatch::Dispatch;
 use megamoe_front_reorder::FullLoad;
 use megamoe_gmm::{Gmm1, Gmm2};
@@ -30,12 +30,8 @@ pub struct FusedKernel {
 #[macro_export]
 macro_rules! fused_kernel {
     ($name:ident) => {{
-        unsafe extern "C" {
-            fn $name(args: *mut u8);
-        }
         $crate::layer::FusedKernel::new(
-            stringify!($name),
-            $name,
+            $crate::layer::kernel!($name, Mix),
             include!(concat!(
                 env!("OUT_DIR"),
                 "/fused/",
@@ -47,18 +43,9 @@ macro_rules! fused_kernel {
 }
 
 impl FusedKernel {
-    /// The kernel behind `entry`, with these classes instead of the standard ones.
+    /// A kernel with these classes instead of the standard ones.
     #[must_use]
-    pub const fn new(
-        name: &'static str,
-        entry: KernelEntry,
-        replaced: &'static [(StageKind, KernelSource)],
-    ) -> Self {
-        let kernel = Kernel {
-            name,
-            cores: KernelCores::Mix,
-            entry,
-        };
+    pub const fn new(kernel: Kernel, replaced: &'static [(StageKind, KernelSource)]) -> Self {
         Self { kernel, replaced }
     }
 

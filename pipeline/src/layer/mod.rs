@@ -81,6 +81,8 @@ pub use buffers::Intermediates;
 pub use builder::{Builder, DeviceHandle, virtual_device};
 pub use fused::FusedKernel;
 pub use log::{CoreKind, CoreTimeline, Work};
+#[doc(hidden)]
+pub use megamoe_device::kernel;
 pub use report::{Dropped, LaunchReport, StageTime};
 pub use stages::{LayerPlan, LayerStages, Planner, StageEntry, planner};
 
@@ -369,8 +371,9 @@ impl<'a> MegaMoe<'a> {
 
     fn launch(&mut self) -> Result<LaunchReport, LayerError> {
         let launch = self.window.begin()?;
-        self.buffers.write_map(&launch)?;
         let device = self.device.get();
+        device.begin();
+        self.buffers.write_map(&launch)?;
         let rank = launch.window().rank();
         let times = match &mut self.fused {
             Some(fused) => {

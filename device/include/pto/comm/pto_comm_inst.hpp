@@ -13,7 +13,7 @@ using Signal = GlobalTensor<int32_t, Shape<1, 1, 1, 1, 1>, Stride<1, 1, 1, 1, 1>
 namespace host {
 
 template <typename SignalData, typename Call>
-void for_each(SignalData &signals, Call call) {
+PTO_INSTRUCTION void for_each(SignalData &signals, Call call) {
   static_assert(std::is_same_v<typename SignalData::RawDType, int32_t>, "signals are int32");
   int64_t index[5];
   for (index[0] = 0; index[0] < signals.GetShape(0); ++index[0]) {
@@ -37,7 +37,7 @@ void for_each(SignalData &signals, Call call) {
 
 // What the core wrote before is visible to who sees the value.
 template <typename SignalData>
-void TNOTIFY(SignalData &signals, int32_t value, NotifyOp op) {
+PTO_INSTRUCTION void TNOTIFY(SignalData &signals, int32_t value, NotifyOp op) {
   host::for_each(signals, [&](__gm__ int32_t *signal) {
     megamoe_dev_notify(signal, value, op == NotifyOp::AtomicAdd ? 1 : 0);
   });
@@ -45,7 +45,7 @@ void TNOTIFY(SignalData &signals, int32_t value, NotifyOp op) {
 
 // Returns when all signals have the value.
 template <typename SignalData>
-void TWAIT(SignalData &signals, int32_t value, WaitCmp compare) {
+PTO_INSTRUCTION void TWAIT(SignalData &signals, int32_t value, WaitCmp compare) {
   host::for_each(signals, [&](__gm__ int32_t *signal) {
     megamoe_dev_wait(signal, value, static_cast<uint32_t>(compare));
   });
@@ -53,7 +53,7 @@ void TWAIT(SignalData &signals, int32_t value, WaitCmp compare) {
 
 // Whether all signals have the value.
 template <typename SignalData>
-bool TTEST(SignalData &signals, int32_t value, WaitCmp compare) {
+PTO_INSTRUCTION bool TTEST(SignalData &signals, int32_t value, WaitCmp compare) {
   bool all = true;
   host::for_each(signals, [&](__gm__ int32_t *signal) {
     all = megamoe_dev_test(signal, value, static_cast<uint32_t>(compare)) != 0 && all;

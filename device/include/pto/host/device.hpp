@@ -26,7 +26,7 @@ void megamoe_dev_scalar(uint32_t op, uint32_t scalar_first, const TileView *targ
 void megamoe_dev_unary(uint32_t op, const TileView *target, const TileView *source);
 void megamoe_dev_fill(const TileView *target, uint64_t bits);
 void megamoe_dev_convert(const TileView *target, const TileView *source, uint32_t round, uint32_t saturate);
-void megamoe_dev_row_max(const TileView *target, const TileView *source);
+void megamoe_dev_row_max(const TileView *target, const TileView *source, const TileView *tmp);
 void megamoe_dev_sort32(const TileView *target, const TileView *source, const TileView *index);
 void megamoe_dev_merge_blocks(const TileView *target, const TileView *source, uint32_t block_len);
 void megamoe_dev_merge(const TileView *target, const TileView *sources, uint32_t num_sources, uint32_t stop_early,
@@ -38,13 +38,15 @@ void megamoe_dev_matmul(const TileView *c, const TileView *a, const TileView *b,
 
 void megamoe_dev_set_flag(uint32_t source, uint32_t target, uint32_t event);
 void megamoe_dev_wait_flag(uint32_t source, uint32_t target, uint32_t event);
-void megamoe_dev_fence();
+void megamoe_dev_pipe_barrier(uint32_t pipe);
+void megamoe_dev_dsb();
+void megamoe_dev_dcci(uint64_t address, uint32_t whole);
 uint64_t megamoe_dev_sys_cnt();
 void megamoe_dev_sync_all(uint32_t kind);
 void megamoe_dev_notify(__gm__ int32_t *signal, int32_t value, uint32_t add);
 void megamoe_dev_wait(__gm__ int32_t *signal, int32_t value, uint32_t compare);
 uint32_t megamoe_dev_test(__gm__ int32_t *signal, int32_t value, uint32_t compare);
-void megamoe_dev_cross_set(uint32_t flag);
+void megamoe_dev_cross_set(uint32_t pipe, uint32_t flag);
 void megamoe_dev_cross_wait(uint32_t flag);
 }
 

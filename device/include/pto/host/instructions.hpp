@@ -9,20 +9,20 @@ namespace pto {
 namespace host {
 
 template <typename TileData>
-void binary(megamoe::BinaryOp op, TileData &dst, const TileView &a, const TileView &b) {
+PTO_INSTRUCTION void binary(megamoe::BinaryOp op, TileData &dst, const TileView &a, const TileView &b) {
   const TileView target = dst.view();
   megamoe_dev_binary(static_cast<uint32_t>(op), &target, &a, &b);
 }
 
 template <typename TileDst, typename TileSrc>
-void scalar(megamoe::BinaryOp op, bool scalar_first, TileDst &dst, TileSrc &src, typename TileSrc::DType value) {
+PTO_INSTRUCTION void scalar(megamoe::BinaryOp op, bool scalar_first, TileDst &dst, TileSrc &src, typename TileSrc::DType value) {
   const TileView target = dst.view(), source = src.view();
   const uint32_t bits = static_cast<uint32_t>(megamoe::device::bits_of(value));
   megamoe_dev_scalar(static_cast<uint32_t>(op), scalar_first ? 1 : 0, &target, &source, bits);
 }
 
 template <typename TileDst, typename TileSrc>
-void unary(megamoe::UnaryOp op, TileDst &dst, TileSrc &src) {
+PTO_INSTRUCTION void unary(megamoe::UnaryOp op, TileDst &dst, TileSrc &src) {
   const TileView target = dst.view(), source = src.view();
   megamoe_dev_unary(static_cast<uint32_t>(op), &target, &source);
 }
@@ -41,7 +41,7 @@ void TASSIGN(T &object, AddrType address) {
 }
 
 template <typename TileData, typename GlobalData>
-RecordEvent TLOAD(TileData &dst, GlobalData &src) {
+PTO_INSTRUCTION RecordEvent TLOAD(TileData &dst, GlobalData &src) {
   static_assert(TileData::Loc == TileType::Vec || TileData::Loc == TileType::Mat, "TLOAD fills UB or L1");
   static_assert(sizeof(typename TileData::DType) == sizeof(typename GlobalData::RawDType));
   const TileView tile = dst.view();
@@ -51,7 +51,7 @@ RecordEvent TLOAD(TileData &dst, GlobalData &src) {
 }
 
 template <typename TileData, typename GlobalData, AtomicType atomicType = AtomicType::AtomicNone>
-RecordEvent TSTORE(GlobalData &dst, TileData &src) {
+PTO_INSTRUCTION RecordEvent TSTORE(GlobalData &dst, TileData &src) {
   const GmView gm = dst.view();
   const TileView tile = src.view();
   if constexpr (TileData::Loc == TileType::Acc) {
@@ -65,7 +65,7 @@ RecordEvent TSTORE(GlobalData &dst, TileData &src) {
 }
 
 template <typename TileData, typename GlobalData, AtomicType atomicType = AtomicType::AtomicNone>
-RecordEvent TSTORE(GlobalData &dst, TileData &src, uint64_t preQuantScalar) {
+PTO_INSTRUCTION RecordEvent TSTORE(GlobalData &dst, TileData &src, uint64_t preQuantScalar) {
   static_assert(TileData::Loc == TileType::Acc, "the fixpipe scales accumulators");
   const GmView gm = dst.view();
   const TileView tile = src.view();
@@ -74,7 +74,7 @@ RecordEvent TSTORE(GlobalData &dst, TileData &src, uint64_t preQuantScalar) {
 }
 
 template <typename TileData, typename GlobalData, typename FpTileData>
-RecordEvent TSTORE_FP(GlobalData &dst, TileData &src, FpTileData &fp) {
+PTO_INSTRUCTION RecordEvent TSTORE_FP(GlobalData &dst, TileData &src, FpTileData &fp) {
   static_assert(TileData::Loc == TileType::Acc && FpTileData::Loc == TileType::Scaling);
   const GmView gm = dst.view();
   const TileView tile = src.view(), scales = fp.view();
@@ -83,7 +83,7 @@ RecordEvent TSTORE_FP(GlobalData &dst, TileData &src, FpTileData &fp) {
 }
 
 template <typename TileDst, typename TileSrc>
-RecordEvent TMOV(TileDst &dst, TileSrc &src) {
+PTO_INSTRUCTION RecordEvent TMOV(TileDst &dst, TileSrc &src) {
   static_assert((TileDst::Loc == TileType::Vec && TileSrc::Loc == TileType::Vec) ||
                     (TileDst::Loc == TileType::Scaling && TileSrc::Loc == TileType::Mat),
                 "TMOV moves within UB, or scales from L1 to the fixpipe");
@@ -93,7 +93,7 @@ RecordEvent TMOV(TileDst &dst, TileSrc &src) {
 }
 
 template <typename TileDst, typename TileSrc>
-RecordEvent TEXTRACT(TileDst &dst, TileSrc &src, uint16_t indexRow = 0, uint16_t indexCol = 0) {
+PTO_INSTRUCTION RecordEvent TEXTRACT(TileDst &dst, TileSrc &src, uint16_t indexRow = 0, uint16_t indexCol = 0) {
   static_assert(TileDst::Loc == TileType::Left || TileDst::Loc == TileType::Right);
   static_assert(TileSrc::Loc == TileType::Mat);
   static_assert(std::is_same_v<typename TileDst::DType, typename TileSrc::DType>);
@@ -105,7 +105,7 @@ RecordEvent TEXTRACT(TileDst &dst, TileSrc &src, uint16_t indexRow = 0, uint16_t
 // ---- matrix unit ----
 
 template <typename TileRes, typename TileLeftData, typename TileRightData>
-RecordEvent TMATMUL(TileRes &c, TileLeftData &a, TileRightData &b) {
+PTO_INSTRUCTION RecordEvent TMATMUL(TileRes &c, TileLeftData &a, TileRightData &b) {
   static_assert(TileRes::Loc == TileType::Acc && TileLeftData::Loc == TileType::Left &&
                 TileRightData::Loc == TileType::Right);
   static_assert(TileLeftData::Rows == TileRes::Rows && TileLeftData::Cols == TileRightData::Rows &&
@@ -116,7 +116,7 @@ RecordEvent TMATMUL(TileRes &c, TileLeftData &a, TileRightData &b) {
 }
 
 template <typename TileRes, typename TileLeftData, typename TileRightData>
-RecordEvent TMATMUL_ACC(TileRes &cOut, TileRes &cIn, TileLeftData &a, TileRightData &b) {
+PTO_INSTRUCTION RecordEvent TMATMUL_ACC(TileRes &cOut, TileRes &cIn, TileLeftData &a, TileRightData &b) {
   const TileView res = cOut.view(), left = a.view(), right = b.view();
   if (res.address != cIn.view().address) {
     megamoe_dev_fail("TMATMUL_ACC adds in place: both accumulators must be the same");
@@ -126,7 +126,7 @@ RecordEvent TMATMUL_ACC(TileRes &cOut, TileRes &cIn, TileLeftData &a, TileRightD
 }
 
 template <typename TileRes, typename TileLeftData, typename TileRightData>
-RecordEvent TMATMUL_ACC(TileRes &c, TileLeftData &a, TileRightData &b) {
+PTO_INSTRUCTION RecordEvent TMATMUL_ACC(TileRes &c, TileLeftData &a, TileRightData &b) {
   return TMATMUL_ACC(c, c, a, b);
 }
 
@@ -134,7 +134,7 @@ RecordEvent TMATMUL_ACC(TileRes &c, TileLeftData &a, TileRightData &b) {
 
 #define MEGAMOE_PTO_BINARY(NAME, OP)                                        \
   template <typename TileDst, typename TileSrc0, typename TileSrc1>         \
-  RecordEvent NAME(TileDst &dst, TileSrc0 &src0, TileSrc1 &src1) {          \
+  PTO_INSTRUCTION RecordEvent NAME(TileDst &dst, TileSrc0 &src0, TileSrc1 &src1) {          \
     host::binary(megamoe::BinaryOp::OP, dst, src0.view(), src1.view());     \
     return {};                                                              \
   }
@@ -148,7 +148,7 @@ MEGAMOE_PTO_BINARY(TMIN, Min)
 
 #define MEGAMOE_PTO_SCALAR(NAME, OP)                                                   \
   template <typename TileDst, typename TileSrc>                                        \
-  RecordEvent NAME(TileDst &dst, TileSrc &src, typename TileSrc::DType value) {        \
+  PTO_INSTRUCTION RecordEvent NAME(TileDst &dst, TileSrc &src, typename TileSrc::DType value) {        \
     host::scalar(megamoe::BinaryOp::OP, false, dst, src, value);                       \
     return {};                                                                         \
   }
@@ -162,38 +162,38 @@ MEGAMOE_PTO_SCALAR(TMINS, Min)
 
 // scalar / tile
 template <typename TileDst, typename TileSrc>
-RecordEvent TDIVS(TileDst &dst, typename TileDst::DType value, TileSrc &src) {
+PTO_INSTRUCTION RecordEvent TDIVS(TileDst &dst, typename TileDst::DType value, TileSrc &src) {
   host::scalar(megamoe::BinaryOp::Div, true, dst, src, value);
   return {};
 }
 
 template <typename TileDst, typename TileSrc>
-RecordEvent TABS(TileDst &dst, TileSrc &src) {
+PTO_INSTRUCTION RecordEvent TABS(TileDst &dst, TileSrc &src) {
   host::unary(megamoe::UnaryOp::Abs, dst, src);
   return {};
 }
 
 template <typename TileDst, typename TileSrc>
-RecordEvent TEXP(TileDst &dst, TileSrc &src) {
+PTO_INSTRUCTION RecordEvent TEXP(TileDst &dst, TileSrc &src) {
   host::unary(megamoe::UnaryOp::Exp, dst, src);
   return {};
 }
 
 template <typename TileDst, typename TileSrc>
-RecordEvent TNEG(TileDst &dst, TileSrc &src) {
+PTO_INSTRUCTION RecordEvent TNEG(TileDst &dst, TileSrc &src) {
   host::unary(megamoe::UnaryOp::Neg, dst, src);
   return {};
 }
 
 template <typename TileData>
-RecordEvent TEXPANDS(TileData &dst, typename TileData::DType value) {
+PTO_INSTRUCTION RecordEvent TEXPANDS(TileData &dst, typename TileData::DType value) {
   const TileView target = dst.view();
   megamoe_dev_fill(&target, megamoe::device::bits_of(value));
   return {};
 }
 
 template <typename TileDst, typename TileSrc>
-RecordEvent TCVT(TileDst &dst, TileSrc &src, RoundMode mode, SaturationMode satMode) {
+PTO_INSTRUCTION RecordEvent TCVT(TileDst &dst, TileSrc &src, RoundMode mode, SaturationMode satMode) {
   const TileView target = dst.view(), source = src.view();
   megamoe_dev_convert(&target, &source, static_cast<uint32_t>(mode), satMode == SaturationMode::ON ? 1 : 0);
   return {};
@@ -201,7 +201,7 @@ RecordEvent TCVT(TileDst &dst, TileSrc &src, RoundMode mode, SaturationMode satM
 
 // Without a mode: f16 -> s8 / u8 / s16 and f32 -> s16 keep the low bits, everything else saturates.
 template <typename TileDst, typename TileSrc>
-RecordEvent TCVT(TileDst &dst, TileSrc &src, RoundMode mode) {
+PTO_INSTRUCTION RecordEvent TCVT(TileDst &dst, TileSrc &src, RoundMode mode) {
   using To = typename TileDst::DType;
   using From = typename TileSrc::DType;
   constexpr bool kFromHalf = std::is_same_v<From, half> &&
@@ -213,21 +213,21 @@ RecordEvent TCVT(TileDst &dst, TileSrc &src, RoundMode mode) {
 // ---- rows, sorting, gathering ----
 
 template <typename TileDst, typename TileSrc, typename TileTmp>
-RecordEvent TROWMAX(TileDst &dst, TileSrc &src, TileTmp &) {
-  const TileView target = dst.view(), source = src.view();
-  megamoe_dev_row_max(&target, &source);
+PTO_INSTRUCTION RecordEvent TROWMAX(TileDst &dst, TileSrc &src, TileTmp &tmp) {
+  const TileView target = dst.view(), source = src.view(), scratch = tmp.view();
+  megamoe_dev_row_max(&target, &source, &scratch);
   return {};
 }
 
 template <typename TileDst, typename TileSrc, typename TileIdx>
-RecordEvent TSORT32(TileDst &dst, TileSrc &src, TileIdx &idx) {
+PTO_INSTRUCTION RecordEvent TSORT32(TileDst &dst, TileSrc &src, TileIdx &idx) {
   const TileView target = dst.view(), source = src.view(), index = idx.view();
   megamoe_dev_sort32(&target, &source, &index);
   return {};
 }
 
 template <typename TileDst, typename TileSrc>
-RecordEvent TMRGSORT(TileDst &dst, TileSrc &src, uint32_t blockLen) {
+PTO_INSTRUCTION RecordEvent TMRGSORT(TileDst &dst, TileSrc &src, uint32_t blockLen) {
   const TileView target = dst.view(), source = src.view();
   megamoe_dev_merge_blocks(&target, &source, blockLen);
   return {};
@@ -236,7 +236,7 @@ RecordEvent TMRGSORT(TileDst &dst, TileSrc &src, uint32_t blockLen) {
 namespace host {
 
 template <typename TileDst>
-void merge(TileDst &dst, MrgSortExecutedNumList &taken, const TileView *sources, uint32_t count, bool exhausted) {
+PTO_INSTRUCTION void merge(TileDst &dst, MrgSortExecutedNumList &taken, const TileView *sources, uint32_t count, bool exhausted) {
   const TileView target = dst.view();
   uint16_t numbers[4];
   megamoe_dev_merge(&target, sources, count, exhausted ? 1 : 0, numbers);
@@ -246,14 +246,14 @@ void merge(TileDst &dst, MrgSortExecutedNumList &taken, const TileView *sources,
 }  // namespace host
 
 template <typename TileDst, typename TileTmp, typename Src0, typename Src1, bool exhausted>
-RecordEvent TMRGSORT(TileDst &dst, MrgSortExecutedNumList &taken, TileTmp &, Src0 &src0, Src1 &src1) {
+PTO_INSTRUCTION RecordEvent TMRGSORT(TileDst &dst, MrgSortExecutedNumList &taken, TileTmp &, Src0 &src0, Src1 &src1) {
   const TileView sources[] = {src0.view(), src1.view()};
   host::merge(dst, taken, sources, 2, exhausted);
   return {};
 }
 
 template <typename TileDst, typename TileTmp, typename Src0, typename Src1, typename Src2, bool exhausted>
-RecordEvent TMRGSORT(TileDst &dst, MrgSortExecutedNumList &taken, TileTmp &, Src0 &src0, Src1 &src1, Src2 &src2) {
+PTO_INSTRUCTION RecordEvent TMRGSORT(TileDst &dst, MrgSortExecutedNumList &taken, TileTmp &, Src0 &src0, Src1 &src1, Src2 &src2) {
   const TileView sources[] = {src0.view(), src1.view(), src2.view()};
   host::merge(dst, taken, sources, 3, exhausted);
   return {};
@@ -261,7 +261,7 @@ RecordEvent TMRGSORT(TileDst &dst, MrgSortExecutedNumList &taken, TileTmp &, Src
 
 template <typename TileDst, typename TileTmp, typename Src0, typename Src1, typename Src2, typename Src3,
           bool exhausted>
-RecordEvent TMRGSORT(TileDst &dst, MrgSortExecutedNumList &taken, TileTmp &, Src0 &src0, Src1 &src1, Src2 &src2,
+PTO_INSTRUCTION RecordEvent TMRGSORT(TileDst &dst, MrgSortExecutedNumList &taken, TileTmp &, Src0 &src0, Src1 &src1, Src2 &src2,
                      Src3 &src3) {
   const TileView sources[] = {src0.view(), src1.view(), src2.view(), src3.view()};
   host::merge(dst, taken, sources, 4, exhausted);
@@ -269,7 +269,7 @@ RecordEvent TMRGSORT(TileDst &dst, MrgSortExecutedNumList &taken, TileTmp &, Src
 }
 
 template <typename TileDst, typename TileSrc, MaskPattern maskPattern>
-RecordEvent TGATHER(TileDst &dst, TileSrc &src) {
+PTO_INSTRUCTION RecordEvent TGATHER(TileDst &dst, TileSrc &src) {
   constexpr int kPattern = static_cast<int>(maskPattern);
   constexpr uint32_t kStep = maskPattern == MaskPattern::P1111 ? 1 : (kPattern <= 2 ? 2 : 4);
   constexpr uint32_t kFirst = maskPattern == MaskPattern::P1111 ? 0 : (kPattern <= 2 ? kPattern - 1 : kPattern - 3);

@@ -38,39 +38,44 @@ inline int64_t get_subblockdim() { return megamoe::device::core().num_subblocks;
 inline uint64_t get_sys_cnt() { return megamoe_dev_sys_cnt(); }
 
 // Instructions run in order here: a flag orders nothing, but one that is never set is an error.
-inline void set_flag(pipe_t source, pipe_t target, int event) {
+PTO_INSTRUCTION void set_flag(pipe_t source, pipe_t target, int event) {
   megamoe_dev_set_flag(source, target, static_cast<uint32_t>(event));
 }
-inline void wait_flag(pipe_t source, pipe_t target, int event) {
+PTO_INSTRUCTION void wait_flag(pipe_t source, pipe_t target, int event) {
   megamoe_dev_wait_flag(source, target, static_cast<uint32_t>(event));
 }
 
-inline void pipe_barrier(pipe_t pipe) {
+PTO_INSTRUCTION void pipe_barrier(pipe_t pipe) {
+#ifdef MEGAMOE_CHECKED
+  megamoe_dev_pipe_barrier(pipe);
+#else
+  // Pipes run in order here.
   if (pipe == PIPE_ALL) {
-    megamoe_dev_fence();
+    megamoe_dev_pipe_barrier(pipe);
   }
+#endif
 }
 
 template <typename T>
-void dcci(__gm__ T *, uint64_t, uint64_t = 0) {
-  megamoe_dev_fence();
+PTO_INSTRUCTION void dcci(__gm__ T *line, uint64_t what, uint64_t = 0) {
+  megamoe_dev_dcci(reinterpret_cast<uint64_t>(line), what == ENTIRE_DATA_CACHE ? 1 : 0);
 }
-inline void dsb(mem_dsb_t) { megamoe_dev_fence(); }
+PTO_INSTRUCTION void dsb(mem_dsb_t) { megamoe_dev_dsb(); }
 
 // Flags between the matrix core and the vector cores of a physical core (mode 2).
 inline uint64_t getFFTSMsg(uint64_t mode, uint64_t flag) { return (mode & 3) << 4 | (flag & 15) << 8 | 1; }
-inline void ffts_cross_core_sync(pipe_t, uint64_t message) {
+PTO_INSTRUCTION void ffts_cross_core_sync(pipe_t pipe, uint64_t message) {
   if ((message >> 4 & 3) != 2) {
     megamoe_dev_fail("ffts_cross_core_sync: mode 2 is supported, use SYNCALL for the others");
   }
-  megamoe_dev_cross_set(static_cast<uint32_t>(message >> 8 & 15));
+  megamoe_dev_cross_set(pipe, static_cast<uint32_t>(message >> 8 & 15));
 }
-inline void wait_flag_dev(int64_t flag) { megamoe_dev_cross_wait(static_cast<uint32_t>(flag)); }
+PTO_INSTRUCTION void wait_flag_dev(int64_t flag) { megamoe_dev_cross_wait(static_cast<uint32_t>(flag)); }
 
 namespace pto {
 
 template <SyncCoreType CoreType = SyncCoreType::AIVOnly>
-void SYNCALL() {
+PTO_INSTRUCTION void SYNCALL() {
   megamoe_dev_sync_all(static_cast<uint32_t>(CoreType));
 }
 

@@ -19,6 +19,13 @@
 #define PTO_INTERNAL inline
 #define PTO_INST inline
 
+// An instruction is part of the kernel's own code: in checked mode its call tells where in the kernel it is.
+#ifdef MEGAMOE_CHECKED
+#define PTO_INSTRUCTION [[gnu::always_inline]] inline
+#else
+#define PTO_INSTRUCTION inline
+#endif
+
 extern "C" {
 uint16_t megamoe_dev_half_from_float(float value);
 float megamoe_dev_half_to_float(uint16_t bits);
