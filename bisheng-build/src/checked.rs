@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::compile::{BuildError, host_compiler, out_dir, write_generated};
+use crate::compile::{BuildError, host_compiler, kernel_compiler, out_dir};
 
 /// What defines checked mode for headers.
 const DEFINE: &str = "MEGAMOE_CHECKED";
@@ -51,6 +51,12 @@ const SIZES: [&str; 5] = ["1", "2", "4", "8", "16"];
 /// Objects of some sources.
 pub(crate) fn objects(files: &[PathBuf]) -> Result<Vec<PathBuf>, cc::Error> {
     let mut build = host_compiler(files);
+    instrument(&mut build);
+    build.out_dir(out_dir().join("checked"));
+    build.try_compile_intermediates()
+}
+
+fn instrument(build: &mut cc::Build) {
     build
         .opt_level(1)
         .debug(true)
@@ -59,16 +65,54 @@ pub(crate) fn objects(files: &[PathBuf]) -> Result<Vec<PathBuf>, cc::Error> {
         // The scalar unit's loads and stores are those of the source.
         .flag("-fno-omit-frame-pointer")
         // Symbols of that kind can't be made invisible.
-        .flag_if_supported("-fno-gnu-unique")
-        .out_dir(out_dir().join("checked"));
-    build.try_compile_intermediates()
+        .flag_if_supported("-fno-gnu-unique");
+}
+
+/// Builds kernels for checked mode into a shared library, outside of a build script: what a tool does that changes
+/// their source. `folder` gets the library and everything on the way to it.
+///
+/// # Errors
+/// [`BuildError`] with the words of the compiler or linker.
+pub fn checked_library(
+    files: &[PathBuf],
+    includes: &[PathBuf],
+    folder: &Path,
+) -> Result<PathBuf, BuildError> {
+    let failed = |source| BuildError::Compile {
+        crate_name: folder.display().to_string(),
+        source,
+    };
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut build = kernel_compiler(files, includes);
+    build
+        .cargo_metadata(false)
+        .target(&target)
+        .host(&target)
+        .pic(true)
+        .out_dir(folder);
+    instrument(&mut build);
+    let objects = build.try_compile_intermediates().map_err(failed)?;
+    let secluded = seclude_in(folder, &objects)?;
+    let library = folder.join("kernels.so");
+    let compiler = build.try_get_compiler().map_err(failed)?;
+    let mut link = Command::new(compiler.path());
+    link.arg("-shared").arg("-o").arg(&library);
+    run("the linker", link.arg(&secluded))?;
+    Ok(library)
 }
 
 /// One object of them, of which only the entry points can be seen.
 pub(crate) fn seclude(objects: &[PathBuf]) -> Result<PathBuf, BuildError> {
-    let folder = out_dir().join("checked");
+    seclude_in(&out_dir().join("checked"), objects)
+}
+
+fn seclude_in(folder: &Path, objects: &[PathBuf]) -> Result<PathBuf, BuildError> {
     let (joined, secluded) = (folder.join("joined.o"), folder.join("secluded.o"));
-    let names = write_generated("checked/renamed", &renamed())?;
+    let names = folder.join("renamed");
+    std::fs::write(&names, renamed()).map_err(|source| BuildError::Io {
+        path: names.clone(),
+        source,
+    })?;
     let mut ld = Command::new("ld");
     ld.arg("-r")
         .arg("--force-group-allocation")

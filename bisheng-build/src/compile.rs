@@ -225,6 +225,13 @@ impl Kernels {
 
 /// The host's C++ compiler, for kernels.
 pub(crate) fn host_compiler(files: &[PathBuf]) -> cc::Build {
+    let mut includes = crate_folders();
+    includes.extend(exported_folders(|_| true));
+    kernel_compiler(files, &includes)
+}
+
+/// The same with other include folders.
+pub(crate) fn kernel_compiler(files: &[PathBuf], includes: &[PathBuf]) -> cc::Build {
     let mut build = cc::Build::new();
     build
         .cpp(true)
@@ -237,8 +244,7 @@ pub(crate) fn host_compiler(files: &[PathBuf]) -> cc::Build {
         // An on-chip pointer is retyped freely, as the NPU's compiler allows.
         .flag("-fno-strict-aliasing")
         .flag_if_supported("-fno-plt")
-        .includes(crate_folders())
-        .includes(exported_folders(|_| true))
+        .includes(includes)
         .files(files);
     build
 }
@@ -273,6 +279,12 @@ fn exported_folders(is_chosen: impl Fn(&str) -> bool) -> Vec<PathBuf> {
         .collect();
     folders.sort();
     folders
+}
+
+/// Folders of headers that this crate's dependencies export, for a build script that hands them on.
+#[must_use]
+pub fn include_folders() -> Vec<PathBuf> {
+    exported_folders(|_| true)
 }
 
 /// The same without the headers that stand in for the NPU's own on the virtual device.

@@ -106,7 +106,9 @@ impl FusedKernel {
         write_generated(&format!("fused/{}.{extension}", self.name), text)
     }
 
-    fn translation_unit(&self) -> String {
+    /// Its source.
+    #[must_use]
+    pub fn translation_unit(&self) -> String {
         let mut text = String::from("// Written by the build script.\n#include \"mega_moe.h\"\n");
         for (_, header, _) in &self.stages {
             // Writing to a string never fails.

@@ -20,6 +20,7 @@ mod header;
 mod parse;
 
 pub use bisheng::{Bisheng, NoBisheng, NpuKernels};
-pub use compile::{BuildError, Headers, Kernels, compile_support, stage};
+pub use checked::checked_library;
+pub use compile::{BuildError, Headers, Kernels, compile_support, include_folders, stage};
 pub use fused::{FusedKernel, Slot};
 pub use header::{HeaderError, cpp_header};

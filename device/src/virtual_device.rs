@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use memmap2::MmapMut;
 use moe_core::Soc;
 
-use crate::checked::Checker;
+use crate::checked::{CheckedKernels, Checker};
 use crate::device::{Buffer, Device, DeviceError, Kernel, SharedBytes};
 use crate::runtime::executor::{Executor, ExecutorOptions, Submission};
 use crate::runtime::huge_pages;
@@ -20,6 +20,7 @@ pub struct VirtualDevice {
     outside: Outside,
     launches: Mutex<Vec<Arc<LaunchState>>>,
     constants: Constants,
+    checked_kernels: Option<Arc<CheckedKernels>>,
 }
 
 /// Imported memory, which kernels only read.
@@ -46,6 +47,7 @@ impl VirtualDevice {
             outside: Outside::default(),
             launches: Mutex::default(),
             constants: Constants::default(),
+            checked_kernels: None,
         }
     }
 
@@ -83,6 +85,13 @@ impl VirtualDevice {
     #[must_use]
     pub fn with_checker(mut self, checker: &Arc<Checker>) -> Self {
         self.outside.checker = Some(Arc::clone(checker));
+        self
+    }
+
+    /// In checked mode: runs these kernels instead of those that are linked, where the library has them.
+    #[must_use]
+    pub fn with_checked_kernels(mut self, kernels: &Arc<CheckedKernels>) -> Self {
+        self.checked_kernels = Some(Arc::clone(kernels));
         self
     }
 
@@ -147,7 +156,12 @@ impl Device for VirtualDevice {
             },
         );
         let launch = Arc::new(launch);
-        let checked = kernel.checked.filter(|_| self.outside.checker.is_some());
+        let replaced = self
+            .checked_kernels
+            .as_ref()
+            .and_then(|kernels| kernels.get(kernel.name));
+        let checked = replaced.or(kernel.checked);
+        let checked = checked.filter(|_| self.outside.checker.is_some());
         self.executor.submit(&Submission {
             launch: Arc::clone(&launch),
             entry: checked.unwrap_or(kernel.entry),

@@ -4,21 +4,31 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use megamoe_device::checked::{Verdict, WriterOf};
+use megamoe_device::checked::{CheckedKernels, Verdict, WriterOf};
 use megamoe_device::{Checker, DeviceError, Executor, ExecutorOptions};
+use megamoe_swiglu::reference::ActivationOptions;
 use megamoe_window::{Region, Window, WindowLayout, WindowSizeError, World};
 use moe_core::{Problem, RankInputs, Soc};
 
-use crate::layer::{MegaMoe, virtual_device};
+use crate::layer::{LayerStages, MegaMoe, virtual_device};
 use crate::schedule::Schedule;
 
+/// Makes the stages of a layer.
+pub type MakeStages = Arc<dyn Fn() -> LayerStages + Send + Sync>;
+
 /// How the layer runs under the checks.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CheckOptions {
     /// The device that is imitated: its memories and its cores.
     pub soc: Soc,
     /// Schedule of the fused kernel; none for stages as kernels of their own.
     pub schedule: Option<Schedule>,
+    /// Stages of one's own choice; none for the standard ones.
+    pub stages: Option<MakeStages>,
+    /// The activation that the fused kernel has.
+    pub activation: ActivationOptions,
+    /// Kernels in place of those that are linked.
+    pub kernels: Option<Arc<CheckedKernels>>,
     /// Decides the order in which cores run.
     pub seed: u64,
     /// Launches on the same layer, with nothing cleared between.
@@ -27,6 +37,34 @@ pub struct CheckOptions {
     pub allow_drop: bool,
     /// Longest wait of a core.
     pub deadline: Duration,
+}
+
+impl std::fmt::Debug for CheckOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CheckOptions")
+            .field("soc", &self.soc.name)
+            .field("seed", &self.seed)
+            .field("launches", &self.launches)
+            .finish_non_exhaustive()
+    }
+}
+
+impl CheckOptions {
+    /// Of an NPU with few cores, on the standard layer: one launch after another.
+    #[must_use]
+    pub fn new(soc: Soc, schedule: Option<Schedule>) -> Self {
+        Self {
+            soc,
+            schedule,
+            stages: None,
+            activation: ActivationOptions::default(),
+            kernels: None,
+            seed: 0,
+            launches: 2,
+            allow_drop: false,
+            deadline: Duration::from_secs(60),
+        }
+    }
 }
 
 /// What a checked run came to.
@@ -88,13 +126,20 @@ pub fn check(
         window.barrier()?;
         let inputs = &inputs[window.rank() as usize];
         let device = virtual_device(options.soc.clone(), window, Arc::clone(&executor));
-        let device = device.with_checker(&checker);
+        let mut device = device.with_checker(&checker);
+        if let Some(kernels) = &options.kernels {
+            device = device.with_checked_kernels(kernels);
+        }
         let mut builder = MegaMoe::builder(problem)
             .device(&device)
+            .activation(options.activation)
             .separate(options.schedule.is_none())
             .allow_drop(options.allow_drop);
         if let Some(schedule) = &options.schedule {
             builder = builder.schedule(schedule.clone());
+        }
+        if let Some(stages) = &options.stages {
+            builder = builder.stages(stages());
         }
         let mut layer = builder.build(window, &inputs.weights)?;
         for _ in 0..options.launches {

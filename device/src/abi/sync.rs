@@ -193,6 +193,7 @@ unsafe extern "C" fn megamoe_dev_notify(signal: *const AtomicI32, value: i32, ad
     if let Some(check) = &mut core.check {
         check.notify(signal as u64);
     }
+    core.stop_if_lost();
     // SAFETY: as the caller promises.
     let signal = unsafe { &*signal };
     if add == 0 {
@@ -210,6 +211,10 @@ unsafe extern "C" fn megamoe_dev_notify(signal: *const AtomicI32, value: i32, ad
 unsafe extern "C" fn megamoe_dev_wait(signal: *const AtomicI32, value: i32, compare: u32) {
     // SAFETY: the reference ends with this function, which pauses through it only.
     let core = unsafe { Core::current() };
+    if let Some(check) = &mut core.check {
+        check.looks_at(signal as u64, "TWAIT");
+    }
+    core.stop_if_lost();
     core.wait(Wait {
         word: signal,
         compare: Compare::of(compare),
@@ -219,6 +224,7 @@ unsafe extern "C" fn megamoe_dev_wait(signal: *const AtomicI32, value: i32, comp
     if let Some(check) = &mut core.check {
         check.saw(signal as u64, "TWAIT");
     }
+    core.stop_if_lost();
 }
 
 /// `TTEST` on one signal: whether it has the value, without waiting.
@@ -230,6 +236,10 @@ unsafe extern "C" fn megamoe_dev_test(signal: *const AtomicI32, value: i32, comp
     // SAFETY: the reference ends with this function, which pauses through it only.
     let core = unsafe { Core::current() };
     core.maybe_preempt();
+    if let Some(check) = &mut core.check {
+        check.looks_at(signal as u64, "TTEST");
+    }
+    core.stop_if_lost();
     let compare = Compare::of(compare);
     let holds = Wait {
         word: signal,

@@ -73,6 +73,8 @@ pub(crate) struct CoreCheck {
     pub(super) granted: HashMap<u64, Granted>,
     pub(super) snapshot: Option<Arc<Clock>>,
     pub(super) events: u64,
+    /// An access that must not be carried out: there is no such memory.
+    pub(crate) is_lost: bool,
     /// Where in the kernel it is.
     pub(super) return_address: u64,
 }
@@ -111,6 +113,7 @@ impl CoreCheck {
             granted: HashMap::new(),
             snapshot: None,
             events: 0,
+            is_lost: false,
             return_address: 0,
         }
     }

@@ -45,9 +45,10 @@ unsafe extern "C" fn megamoe_chk_access(
         None if check.is_global(address) => {
             check.scalar(None, address..address + len, is_write);
         }
-        // The kernel's own variables, wherever the compiler put them.
+        // The kernel's own variables, wherever the compiler put them; or an address that is none.
         None => (),
     }
+    core.stop_if_lost();
 }
 
 /// The on-chip memory behind an address of this process.

@@ -24,6 +24,8 @@ pub(super) struct Fault<'a> {
     pub(super) hint: String,
 }
 
+const OUTSIDE: &str = "bytes that are not there";
+
 impl Fault<'static> {
     pub(super) fn alone(check: Check, what: &'static str, hint: impl Into<String>) -> Self {
         Self {
@@ -38,7 +40,7 @@ impl Fault<'static> {
 impl CoreCheck {
     /// Bounds, and whose window it is.
     pub(super) fn is_allowed(
-        &self,
+        &mut self,
         state: &mut State,
         running: &Running,
         range: &Range<u64>,
@@ -47,6 +49,7 @@ impl CoreCheck {
         let fault = self.bounds_fault(state, range, is_write);
         if let Some(fault) = &fault {
             self.report(state, running, fault, (&Space::Global, range));
+            self.is_lost |= fault.what == OUTSIDE;
         }
         fault.is_none()
     }
@@ -57,7 +60,6 @@ impl CoreCheck {
         range: &Range<u64>,
         is_write: bool,
     ) -> Option<Fault<'static>> {
-        const OUTSIDE: &str = "bytes that are not there";
         let memory = |what, hint: String| Some(Fault::alone(Check::Memcheck, what, hint));
         let Some((start, region)) = state.region_at(range.start) else {
             return memory(

@@ -23,6 +23,7 @@ mod finding;
 mod hooks;
 mod instruction;
 mod judge;
+mod kernels;
 mod order;
 mod shadow;
 mod sites;
@@ -37,6 +38,7 @@ pub(crate) use core::CoreCheck;
 use finding::Kind;
 pub use finding::{Check, Finding, Party};
 pub(crate) use instruction::Instruction;
+pub use kernels::CheckedKernels;
 use shadow::{Access, Shadow};
 use sites::Sites;
 

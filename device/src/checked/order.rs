@@ -153,15 +153,20 @@ impl CoreCheck {
         }
     }
 
+    /// Before `TWAIT` and `TTEST`: the word must be there.
+    pub(crate) fn looks_at(&mut self, address: u64, name: &'static str) {
+        let checker = Arc::clone(&self.checker);
+        let mut state = checker.lock();
+        let running = self.start(&mut state, name, Agent::S);
+        self.is_allowed(&mut state, &running, &(address..address + 4), false);
+    }
+
     /// `TWAIT` and `TTEST` that came true.
     pub(crate) fn saw(&mut self, address: u64, name: &'static str) {
         let checker = Arc::clone(&self.checker);
         let mut state = checker.lock();
         let running = self.start(&mut state, name, Agent::S);
         let range = address..address + 4;
-        if !self.is_allowed(&mut state, &running, &range, false) {
-            return;
-        }
         self.take_line(&state, &running, address);
         self.meet_word(&mut state, &running, &range);
         let signal = state.signals.get(&address).cloned();

@@ -138,6 +138,16 @@ impl Core {
     ) {
         if let Some(check) = &mut self.check {
             check.instruction(name, pipe, describe);
+            self.stop_if_lost();
+        }
+    }
+
+    /// In checked mode: an access to memory that is not there is reported, not carried out.
+    pub(crate) fn stop_if_lost(&self) {
+        if self.check.as_ref().is_some_and(|check| check.is_lost) {
+            self.launch
+                .fail(format!("{}: memory that is not there", self.name()));
+            self.pause(Pause::Failed);
         }
     }
 

@@ -109,12 +109,11 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome, CliError> {
     for seed in 0..args.orders {
         for schedule in &schedules {
             let options = CheckOptions {
-                soc: soc.clone(),
-                schedule: schedule.clone(),
                 seed,
                 launches: args.launches,
                 allow_drop: args.allow_drop,
                 deadline: Duration::from_secs(args.deadline),
+                ..CheckOptions::new(soc.clone(), schedule.clone())
             };
             let checked = check(&problem, &inputs, &options)
                 .map_err(|error| CliError::Failed(error.to_string()))?;
