@@ -11,7 +11,8 @@ class CountExchange {
   AICORE CountExchange(const FrontTiling &tiling, const FrontReorderIo &io, const WindowView &window)
       : tiling_(tiling), io_(io), window_(window) {}
 
-  // This rank's counts to the peers of this worker. Every line ends in its flag and is written whole (rule 3).
+  // This rank's counts to the peers of this worker. Every line ends in its flag and is written whole (rule 3). They may
+  // still be on their way when it returns: a barrier comes before their place in UB is used again.
   template <typename Counts>
   AICORE void publish(const Counts *counts, const Worker &publisher) const {
     if (publisher.idx >= publisher.num) {
@@ -32,8 +33,6 @@ class CountExchange {
       GmLine<int32_t> to = gm_line(window_.counts(peer, window_.rank()), words);
       TSTORE(to, source);
     }
-    set_flag(PIPE_MTE3, PIPE_S, kInts);
-    wait_flag(PIPE_MTE3, PIPE_S, kInts);
   }
 
   // Returns when the counts of all ranks are here.
@@ -47,7 +46,6 @@ class CountExchange {
         pto::comm::TWAIT(flag, window_.epoch(), pto::comm::WaitCmp::EQ);
       }
       sync.after_peer(source);
-      refresh(row, window_.count_row_words());
     }
   }
 

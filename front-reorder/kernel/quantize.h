@@ -28,8 +28,6 @@ class TokenQuantizer {
     set_flag(PIPE_V, PIPE_MTE2, kInFree + 1);
     set_flag(PIPE_MTE3, PIPE_V, kQFree);
     set_flag(PIPE_MTE3, PIPE_S, kTailFree);
-    refresh(io_.row_of_route + static_cast<uint64_t>(tokens.begin) * tiling_.top_k,
-            static_cast<uint64_t>(tokens.end - tokens.begin) * tiling_.top_k);
     for (uint32_t token = tokens.begin; token < tokens.end; ++token) {
       quantize(token);
     }
@@ -76,7 +74,6 @@ class TokenQuantizer {
     TLOAD(in, from);
     set_flag(PIPE_MTE2, PIPE_V, kIn + buffer);
     wait_flag(PIPE_MTE2, PIPE_V, kIn + buffer);
-    pipe_barrier(PIPE_V);
     TCVT(wide, in, pto::RoundMode::CAST_NONE);
     set_flag(PIPE_V, PIPE_MTE2, kInFree + buffer);
     if (!wants_max) {

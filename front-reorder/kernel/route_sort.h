@@ -182,8 +182,6 @@ class MultiCore : public RouteSort {
         counts[expert] += theirs[expert];
         next[expert] += other < worker.idx ? theirs[expert] : 0;
       }
-      set_flag(PIPE_S, PIPE_MTE2, kLoaded);
-      wait_flag(PIPE_S, PIPE_MTE2, kLoaded);
     }
     int32_t first = 0;
     for (uint32_t expert = 0; expert < tiling_.num_experts; ++expert) {

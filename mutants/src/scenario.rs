@@ -60,7 +60,7 @@ const BASE: Scenario = Scenario {
 };
 
 /// In the order in which they are tried.
-pub(crate) const SCENARIOS: [Scenario; 10] = [
+pub(crate) const SCENARIOS: [Scenario; 13] = [
     BASE,
     Scenario {
         name: "stages",
@@ -105,6 +105,27 @@ pub(crate) const SCENARIOS: [Scenario; 10] = [
         name: "tall",
         tokens: &[300],
         sizes: TALL,
+        seeds: 1,
+        ..BASE
+    },
+    Scenario {
+        name: "many rows",
+        tokens: &[1200],
+        sizes: [64, 32, 1, 1],
+        seeds: 1,
+        ..BASE
+    },
+    Scenario {
+        name: "long rows",
+        tokens: &[9],
+        sizes: [20_480, 32, 1, 1],
+        seeds: 1,
+        ..BASE
+    },
+    Scenario {
+        name: "long activations",
+        tokens: &[9],
+        sizes: [64, 20_480, 1, 1],
         seeds: 1,
         ..BASE
     },

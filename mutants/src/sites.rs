@@ -12,6 +12,8 @@ pub(crate) struct Site {
     pub(crate) line: usize,
     /// What is changed, in a few words.
     pub(crate) what: String,
+    /// Why it is not there for the sake of order, where the source says so.
+    pub(crate) exempt: Option<String>,
     /// Bytes of the file that are replaced, in order, and by what.
     pub(crate) edits: Vec<(Range<usize>, String)>,
 }
@@ -30,6 +32,9 @@ impl Site {
         changed
     }
 }
+
+/// A comment in front of a wait that decides when something happens, not whether it is right.
+const NOT_FOR_ORDER: &str = "// not for order:";
 
 /// Calls that synchronise; each is removed by itself.
 const CALLS: [&str; 19] = [
@@ -104,7 +109,17 @@ pub(crate) fn find(file: &str, text: &str) -> Vec<Site> {
 
 fn site(file: &str, text: &str, what: String, edits: Vec<(Range<usize>, String)>) -> Site {
     let start = edits.first().map_or(0, |(range, _)| range.start);
+    let line_before = text[..start]
+        .trim_end()
+        .lines()
+        .next_back()
+        .unwrap_or_default();
+    let exempt = line_before
+        .trim()
+        .strip_prefix(NOT_FOR_ORDER)
+        .map(|reason| reason.trim().to_owned());
     Site {
+        exempt,
         file: file.to_owned(),
         line: text[..start].matches('\n').count() + 1,
         what,
@@ -150,7 +165,7 @@ fn flag_pairs(file: &str, text: &str) -> Vec<Site> {
 /// Places of statements that begin with a call.
 fn statements(text: &str, call: &str) -> Vec<Range<usize>> {
     let begins = |start: usize| {
-        let before = text[..start].trim_end();
+        let before = without_comments(&text[..start]);
         let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let is_comment = text[line..start].contains("//");
         !is_comment && before.ends_with(['{', '}', ';', ':', ')']) && !before.ends_with("::")
@@ -163,6 +178,19 @@ fn statements(text: &str, call: &str) -> Vec<Range<usize>> {
     starts
         .filter_map(|start| Some(start..end(start)?))
         .collect()
+}
+
+/// A text without the comment lines at its end.
+fn without_comments(text: &str) -> &str {
+    let mut text = text.trim_end();
+    while let Some(line) = text
+        .lines()
+        .next_back()
+        .filter(|line| line.trim_start().starts_with("//"))
+    {
+        text = text[..text.len() - line.len()].trim_end();
+    }
+    text
 }
 
 #[cfg(test)]

@@ -26,18 +26,27 @@ impl Row {
         matches!(self.verdict, Verdict::Reported(..))
     }
 
+    pub(crate) fn is_exempt(&self) -> bool {
+        matches!(self.verdict, Verdict::Exempt(_))
+    }
+
     fn verdict(&self) -> String {
         match &self.verdict {
             Verdict::Reported(scenario, words) => format!("reported ({scenario}): {words}"),
             Verdict::Survived => "NOT REPORTED".to_owned(),
             Verdict::Broken(why) => format!("BROKEN: {why}"),
+            Verdict::Exempt(reason) => format!("not made, not for order: {reason}"),
         }
     }
 }
 
 fn summary(rows: &[Row]) -> String {
     let reported = rows.iter().filter(|row| row.is_reported()).count();
-    format!("{reported} of {} mutants are reported", rows.len())
+    let exempt = rows.iter().filter(|row| row.is_exempt()).count();
+    let made = rows.len() - exempt;
+    format!(
+        "{reported} of {made} mutants are reported; {exempt} sites are not there for the sake of order"
+    )
 }
 
 /// To the terminal.

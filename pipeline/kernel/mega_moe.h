@@ -52,7 +52,6 @@ class MegaMoe {
   // `core` counts matrix cores first.
   AICORE MegaMoe(const FusedArgs<Stages> &args, uint32_t core)
       : args_(args),
-        metadata_(args.dispatch.io.metadata),
         schedule_(args.fused.schedule, args.dispatch.io.metadata.expert_offset),
         handover_(args.fused.handover, args.fused.schedule.experts_per_rank),
         log_(args.fused.log, core) {
@@ -99,12 +98,7 @@ class MegaMoe {
 
   // Returns when the metadata are there.
   AICORE void wait_front() {
-    const ScheduleTiling &tiling = schedule_.tiling();
-    handover_.wait(StageKind::FrontReorder, 0, tiling.num_aiv);
-    const uint64_t experts = tiling.experts_per_rank, pairs = experts * args_.fused.log.num_ranks;
-    refresh(metadata_.expert_offset, experts + 1);
-    refresh(metadata_.pre_sum, pairs);
-    refresh(metadata_.cumsum, pairs);
+    handover_.wait(StageKind::FrontReorder, 0, schedule_.tiling().num_aiv);
   }
 
   AICORE void run_experts(const Worker &core) {
@@ -163,6 +157,7 @@ class MegaMoe {
 
   // As late as possible: once the expert's rows are there.
   AICORE void decide_join(uint32_t expert) {
+    // not for order: a later decision is a better one
     handover_.wait(StageKind::Swiglu, expert, schedule_.num_workers(StageKind::Swiglu, expert));
     // Cores take experts in order, so the last one with rows stands for all; this expert has rows.
     uint32_t last = schedule_.tiling().experts_per_rank - 1;
@@ -191,6 +186,7 @@ class MegaMoe {
     if (has_rows) {
       log_.ask(work.stage, work.expert);
       for (uint32_t expert = 0; expert <= schedule_.tiling().combine_start_after; ++expert) {
+        // not for order: Combine leaves the memory to the matrix cores until then
         wait_gmm2(expert);
       }
       wait_gmm2(work.expert);
@@ -235,16 +231,17 @@ class MegaMoe {
     }
     log_.ask(StageKind::Unpermute, kNoExpert);
     if (after != kNoExpert && schedule_.has_rows(after)) {
+      // not for order: a token waits for its own rows itself
       handover_.wait(StageKind::Combine, after, schedule_.num_workers(StageKind::Combine, after));
     }
     log_.begin();
     stage.run(tokens);
+    // not for order: the span ends when the work has
     pipe_barrier(PIPE_ALL);
     log_.end();
   }
 
   const FusedArgs<Stages> &args_;
-  const RouteMetadata metadata_;
   Schedule schedule_;
   Handover handover_;
   CoreLog log_;

@@ -7,9 +7,10 @@
 // A row is taken in chunks of columns; y stays in UB until the row's maximum is known. Chunks are loaded one ahead
 // into two buffers.
 //
-//   MTE2 --kIn[b]--> V     chunk b is loaded          V --kFree[b]--> MTE2   chunk b may be overwritten
-//   V --kMax--> S          the chunk's maximum        V --kQ--> MTE3         q is complete
-//   MTE3 --kQFree--> V     q may be overwritten
+//   MTE2 --kIn[b]--> V     chunk b is loaded          V --kMax--> S          the chunk's maximum
+//   V --kQ--> MTE3         q is complete              MTE3 --kQFree--> V     q may be overwritten
+//
+// A buffer is free again without a flag: the scalar unit has waited for its chunk's maximum before it issues the load.
 #pragma once
 
 #include "megamoe/stage.h"
@@ -104,7 +105,6 @@ class Swiglu {
 
  private:
   static constexpr int kIn = 0;      // + buffer
-  static constexpr int kFree = 0;    // + buffer
   static constexpr int kMax = 0;
   static constexpr int kQ = 0, kQFree = 0;
   static constexpr int kScales = 1, kScalesFree = 0;
@@ -117,15 +117,11 @@ class Swiglu {
   }
 
   AICORE void open_buffers() {
-    set_flag(PIPE_V, PIPE_MTE2, kFree);
-    set_flag(PIPE_V, PIPE_MTE2, kFree + 1);
     set_flag(PIPE_MTE3, PIPE_V, kQFree);
     set_flag(PIPE_MTE3, PIPE_S, kScalesFree);
   }
 
   AICORE void close_buffers() {
-    wait_flag(PIPE_V, PIPE_MTE2, kFree);
-    wait_flag(PIPE_V, PIPE_MTE2, kFree + 1);
     wait_flag(PIPE_MTE3, PIPE_V, kQFree);
     wait_flag(PIPE_MTE3, PIPE_S, kScalesFree);
   }
@@ -138,7 +134,6 @@ class Swiglu {
     Line<half> gate = line_at<half>(input(buffer) + tiling_.input_bytes / 2, len);
     __gm__ half *source = io_.h + static_cast<uint64_t>(row) * 2 * tiling_.intermediate + chunk * tiling_.chunk;
     GmLine<half> gm_up = gm_line(source, len), gm_gate = gm_line(source + tiling_.intermediate, len);
-    wait_flag(PIPE_V, PIPE_MTE2, kFree + buffer);
     TLOAD(up, gm_up);
     TLOAD(gate, gm_gate);
     set_flag(PIPE_MTE2, PIPE_V, kIn + buffer);
@@ -156,7 +151,6 @@ class Swiglu {
     wait_flag(PIPE_MTE2, PIPE_V, kIn + buffer);
     TCVT(up, half_up, pto::RoundMode::CAST_NONE);
     TCVT(gate, half_gate, pto::RoundMode::CAST_NONE);
-    set_flag(PIPE_V, PIPE_MTE2, kFree + buffer);
     pipe_barrier(PIPE_V);
     TMULS(up, up, row_scale);
     TMULS(gate, gate, row_scale);
@@ -166,7 +160,6 @@ class Swiglu {
       TMINS(gate, gate, tiling_.limit);
       pipe_barrier(PIPE_V);
       TMAXS(gate, gate, -tiling_.limit);
-      pipe_barrier(PIPE_V);
     }
     Activation::apply(tiling_, up, tmp);
     pipe_barrier(PIPE_V);

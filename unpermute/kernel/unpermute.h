@@ -32,7 +32,6 @@ class Unpermute {
     if (tokens.begin == tokens.end) {
       return;
     }
-    refresh(io_.kept_end, tiling_.num_experts);
     refresh(io_.row_of_route + static_cast<uint64_t>(tokens.begin) * tiling_.top_k,
             static_cast<uint64_t>(tokens.end - tokens.begin) * tiling_.top_k);
     forget_experts();

@@ -70,6 +70,8 @@ pub(crate) struct CoreCheck {
     pub(super) memories: Vec<Shadow>,
     pub(super) cache: HashMap<u64, Fetched>,
     pub(super) dirty: BTreeSet<u64>,
+    /// A line was written back, and no dsb has waited for it.
+    pub(super) is_writing_back: bool,
     pub(super) granted: HashMap<u64, Granted>,
     pub(super) snapshot: Option<Arc<Clock>>,
     pub(super) events: u64,
@@ -110,6 +112,7 @@ impl CoreCheck {
             memories: (0..7).map(|_| Shadow::default()).collect(),
             cache: HashMap::new(),
             dirty: BTreeSet::new(),
+            is_writing_back: false,
             granted: HashMap::new(),
             snapshot: None,
             events: 0,

@@ -50,6 +50,7 @@ impl CoreCheck {
 
     /// What the scalar unit knows to be done of this core's work, others see once they meet it.
     pub(crate) fn dsb(&mut self) {
+        self.is_writing_back = false;
         let clock = self.knows_with_itself(Agent::S);
         for agent in 0..AGENTS as u32 {
             self.published[agent as usize] = clock.get(self.base + agent);
@@ -63,6 +64,7 @@ impl CoreCheck {
         if !self.dirty.remove(&line) {
             return;
         }
+        self.is_writing_back = true;
         let writes = Agent::ScalarWrites;
         self.ticks[writes as usize] += 1;
         let (own, time) = (self.agent(writes), self.ticks[writes as usize]);
@@ -229,6 +231,12 @@ impl CoreCheck {
     /// The core has ended.
     pub(crate) fn end(&mut self) {
         self.report_dirty_lines();
+        if self.is_writing_back {
+            self.say(
+                Check::Racecheck,
+                "the kernel ends while a cache line is written back: dsb after dcci",
+            );
+        }
         self.pipe_barrier(7);
         let clock = self.knows_with_itself(Agent::S);
         let mut state = self.checker.lock();
