@@ -113,10 +113,17 @@ impl Device for VirtualDevice {
             reason,
         };
         let len = usize::try_from(bytes).map_err(|error| host(error.to_string()))?;
-        // Pages are aligned to more than 512 bytes.
-        let map = MmapMut::map_anon(len.max(1)).map_err(|error| host(error.to_string()))?;
         let checker = self.outside.checker.clone();
-        let buffer = HostBuffer { map, len, checker };
+        let guard = if checker.is_some() { GUARD } else { 0 };
+        // Pages are aligned to more than 512 bytes.
+        let map = MmapMut::map_anon(len.max(1).saturating_add(2 * guard))
+            .map_err(|error| host(error.to_string()))?;
+        let buffer = HostBuffer {
+            map,
+            len,
+            guard,
+            checker,
+        };
         if let Some(checker) = &buffer.checker {
             checker.add_buffer(buffer.range(), self.rank);
         }
@@ -193,6 +200,9 @@ impl Drop for VirtualDevice {
 /// memory with unaligned loads; a copy of a layer's weights would double its memory.
 const IMPORT_ALIGN: usize = 16;
 
+/// Bytes before and after a buffer in checked mode that are nobody's: who leaves it is not in the next one.
+const GUARD: usize = 4096;
+
 fn range(size: usize, offset: u64, len: usize) -> Result<Range<usize>, DeviceError> {
     let end = offset.checked_add(len as u64);
     match end {
@@ -209,12 +219,22 @@ fn range(size: usize, offset: u64, len: usize) -> Result<Range<usize>, DeviceErr
 struct HostBuffer {
     map: MmapMut,
     len: usize,
+    /// Bytes of the map before and after the buffer.
+    guard: usize,
     checker: Option<Arc<Checker>>,
 }
 
 impl HostBuffer {
     fn range(&self) -> Range<u64> {
         self.address()..self.address() + self.len as u64
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.map[self.guard..self.guard + self.len]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.map[self.guard..self.guard + self.len]
     }
 }
 
@@ -228,7 +248,7 @@ impl Drop for HostBuffer {
 
 impl Buffer for HostBuffer {
     fn address(&self) -> u64 {
-        self.map.as_ptr() as u64
+        self.bytes().as_ptr() as u64
     }
 
     fn len(&self) -> u64 {
@@ -237,7 +257,7 @@ impl Buffer for HostBuffer {
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         let range = range(self.len, offset, bytes.len())?;
-        self.map[range].copy_from_slice(bytes);
+        self.bytes_mut()[range].copy_from_slice(bytes);
         if let Some(checker) = &self.checker {
             let start = self.address() + offset;
             checker.host_wrote(start..start + bytes.len() as u64);
@@ -247,12 +267,12 @@ impl Buffer for HostBuffer {
 
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
         let range = range(self.len, offset, bytes.len())?;
-        bytes.copy_from_slice(&self.map[range]);
+        bytes.copy_from_slice(&self.bytes()[range]);
         Ok(())
     }
 
     fn poison(&mut self, byte: u8) -> Result<(), DeviceError> {
-        self.map.fill(byte);
+        self.bytes_mut().fill(byte);
         if let Some(checker) = &self.checker {
             checker.host_forgot(self.range());
         }
@@ -263,7 +283,7 @@ impl Buffer for HostBuffer {
         if let Some(checker) = &self.checker {
             checker.host_wrote(self.range());
         }
-        Some(&mut self.map[..self.len])
+        Some(self.bytes_mut())
     }
 }
 

@@ -135,10 +135,13 @@ fn one_line(text: &str) -> String {
         .to_owned()
 }
 
+/// Two pipes and an id.
+type Flag = (String, String, String);
+type Edits = Vec<(Range<usize>, String)>;
+
 /// All sets and waits of one flag: two pipes and an id without the number of its buffer.
 fn flag_pairs(file: &str, text: &str) -> Vec<Site> {
-    let mut families: BTreeMap<(String, String, String), Vec<(Range<usize>, String)>> =
-        BTreeMap::new();
+    let mut families: BTreeMap<Flag, Edits> = BTreeMap::new();
     for call in ["set_flag(", "wait_flag("] {
         for range in statements(text, call) {
             let statement = one_line(&text[range.clone()]);
@@ -154,7 +157,7 @@ fn flag_pairs(file: &str, text: &str) -> Vec<Site> {
                 .push((range, format!("(void)({id});")));
         }
     }
-    let make = |((source, target, id), mut edits): (_, Vec<(Range<usize>, String)>)| {
+    let make = |((source, target, id), mut edits): (Flag, Edits)| {
         edits.sort_by_key(|(range, _)| range.start);
         let what = format!("without flags {id} of {source} -> {target}");
         site(file, text, what, edits)

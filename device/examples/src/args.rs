@@ -57,3 +57,25 @@ pub struct GemmArgs {
     /// Launch, from 1: what signals hold when a tile is ready.
     pub epoch: i32,
 }
+
+/// Arguments of the corpus of kernels for checked mode.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct CorpusArgs {
+    /// `[4096]` values that the host wrote.
+    pub input: Gm<f32>,
+    /// `[4096]` values that nobody wrote.
+    pub output: Gm<f32>,
+    /// `[4096]` words, zeros at first: signals, and bytes that cores pass to each other.
+    pub words: Gm<i32>,
+    /// `[65536]` bytes that the host wrote.
+    pub bytes: Gm<i8>,
+    /// `[2]` addresses of both ranks' windows. The first half of each is its owner's to write, the second the other's.
+    pub windows: Gm<u64>,
+    /// Memory of the other rank alone.
+    pub other: Gm<f32>,
+    /// This rank.
+    pub rank: u32,
+    /// Launch, from 1.
+    pub epoch: i32,
+}

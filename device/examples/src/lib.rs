@@ -6,15 +6,17 @@
 //! | [`GEMM_SCALE`] | a matrix core that hands tiles to vector cores through signals |
 //! | [`EMPTY`] | what a launch costs |
 //! | [`DEADLOCK`], [`OUT_OF_BOUNDS`], [`MISALIGNED`], [`UNSET_FLAG`], [`LEFT_FLAG`] | faults, and what the device says to them |
+//! | [`corpus`] | kernels with a fault each, for checked mode, and kernels without |
 //! | [`WHO`], [`CROSS_FLAGS`], [`BARRIERS`], [`ORDER`] | roles and synchronisation |
 #![deny(missing_docs)]
 
 mod args;
+pub mod corpus;
 
 use bytemuck::Pod;
 use megamoe_device::{Device, DeviceError, Kernel, upload};
 
-pub use args::{ConformanceArgs, GemmArgs};
+pub use args::{ConformanceArgs, CorpusArgs, GemmArgs};
 
 macro_rules! kernels {
     ($($(#[$doc:meta])* $name:ident = $symbol:ident on $cores:ident;)*) => {

@@ -42,11 +42,8 @@ unsafe extern "C" fn megamoe_chk_access(
     let is_write = is_write != 0;
     match on_chip {
         Some((memory, range)) => check.scalar(Some(memory), range, is_write),
-        None if check.is_global(address) => {
-            check.scalar(None, address..address + len, is_write);
-        }
-        // The kernel's own variables, wherever the compiler put them; or an address that is none.
-        None => (),
+        None if check.is_own(address) => (),
+        None => check.scalar(None, address..address + len, is_write),
     }
     core.stop_if_lost();
 }

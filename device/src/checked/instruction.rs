@@ -57,9 +57,10 @@ impl CoreCheck {
         }
     }
 
-    /// Whether an address is in global memory that is known.
-    pub(crate) fn is_global(&self, address: u64) -> bool {
-        self.checker.lock().region_at(address).is_some()
+    /// Whether an address is of the program itself: a kernel's constants.
+    pub(crate) fn is_own(&self, address: u64) -> bool {
+        let mut state = self.checker.lock();
+        state.region_at(address).is_none() && state.images.hold(address)
     }
 }
 

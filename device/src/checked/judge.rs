@@ -267,7 +267,7 @@ impl CoreCheck {
                 core: self.name.clone(),
                 pipe: "S",
                 instruction: "an instruction",
-                place: super::sites::place_of(self.return_address),
+                place: super::sites::unresolved(self.return_address),
             },
             with: None,
             memory: reason.to_owned(),

@@ -21,6 +21,7 @@ mod clock;
 mod core;
 mod finding;
 mod hooks;
+mod images;
 mod instruction;
 mod judge;
 mod kernels;
@@ -37,6 +38,7 @@ use clock::{AGENTS, Clock};
 pub(crate) use core::CoreCheck;
 use finding::Kind;
 pub use finding::{Check, Finding, Party};
+use images::Images;
 pub(crate) use instruction::Instruction;
 pub use kernels::CheckedKernels;
 use shadow::{Access, Shadow};
@@ -67,6 +69,7 @@ struct Meeting {
 #[derive(Default)]
 pub(crate) struct State {
     sites: Sites,
+    images: Images,
     memory: Shadow,
     regions: BTreeMap<u64, Region>,
     /// What is known to who sees a signal, by its address.
@@ -78,6 +81,8 @@ pub(crate) struct State {
     done: HashMap<u32, Clock>,
     /// Launches of the operator on each rank.
     launches: HashMap<u32, u32>,
+    /// Kernels launched so far.
+    numbered: u64,
     cores: Vec<(u32, String)>,
     findings: BTreeSet<Finding>,
     kinds: HashSet<Kind>,
@@ -159,6 +164,13 @@ impl Checker {
         self.lock().memory.forget(range);
     }
 
+    /// A number for a kernel's launch, to tell its meetings from those of others.
+    pub(crate) fn number_launch(&self) -> u64 {
+        let mut state = self.lock();
+        state.numbered += 1;
+        state.numbered
+    }
+
     /// The rank's next launch of the operator: what kernels left in memory before is stale.
     pub(crate) fn begin(&self, rank: u32) {
         *self.lock().launches.entry(rank).or_insert(0) += 1;
@@ -169,8 +181,18 @@ impl Checker {
     pub fn verdict(&self) -> Verdict {
         let mut state = self.lock();
         state.measure();
+        let mut findings = BTreeMap::new();
+        for mut finding in state.findings.iter().cloned() {
+            sites::resolve(&mut finding.by.place);
+            if let Some(with) = &mut finding.with {
+                sites::resolve(&mut with.place);
+            }
+            findings.entry(finding.kind()).or_insert(finding);
+        }
+        let mut findings: Vec<Finding> = findings.into_values().collect();
+        findings.sort();
         Verdict {
-            findings: state.findings.iter().cloned().collect(),
+            findings,
             instructions: state.instructions,
             peak_bytes: state.peak_bytes as u64,
         }
@@ -254,7 +276,7 @@ impl State {
             core,
             pipe: agent_of(agent).pipe_name(),
             instruction: site.name,
-            place: sites::place_of(site.return_address),
+            place: sites::unresolved(site.return_address),
         }
     }
 

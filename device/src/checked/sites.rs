@@ -33,8 +33,25 @@ impl Sites {
     }
 }
 
+/// Stands for the place of a call until somebody has time to look it up.
+pub(crate) fn unresolved(return_address: u64) -> String {
+    format!("{MARK}{return_address:x}")
+}
+
+const MARK: char = '@';
+
+/// The place that such a text stands for. Takes more stack than a core has.
+pub(crate) fn resolve(place: &mut String) {
+    let address = place
+        .strip_prefix(MARK)
+        .and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    if let Some(address) = address {
+        *place = place_of(address);
+    }
+}
+
 /// File and line of a call in a kernel: of the innermost function that is not one of the tile API's headers.
-pub(crate) fn place_of(return_address: u64) -> String {
+fn place_of(return_address: u64) -> String {
     let mut places = Vec::new();
     // One byte back is inside the call.
     let inside = return_address.wrapping_sub(1) as *mut std::ffi::c_void;

@@ -101,8 +101,12 @@ impl Core {
         let plan = launch.memory_plan(kind);
         let check = launch.checker().map(|checker| {
             let who = (launch.rank, name_of(&info, kind));
-            let launch_id = Arc::as_ptr(&launch) as u64;
-            Box::new(CoreCheck::new(checker, &launch.kernel, who, launch_id))
+            Box::new(CoreCheck::new(
+                checker,
+                &launch.kernel,
+                who,
+                launch.check_number,
+            ))
         });
         Self {
             info,

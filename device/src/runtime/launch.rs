@@ -92,6 +92,8 @@ pub(crate) struct LaunchState {
     pub(crate) num_blocks: u32,
     pub(crate) cores: KernelCores,
     pub(crate) barriers: [Barrier; 3],
+    /// In checked mode: its number.
+    pub(crate) check_number: u64,
     outside: Outside,
     cross_flags: Vec<[CrossFlag; NUM_CROSS_FLAGS]>,
     aic_plan: Arc<MemoryPlan>,
@@ -122,6 +124,10 @@ impl LaunchState {
             num_blocks,
             cores,
             barriers: Default::default(),
+            check_number: outside
+                .checker
+                .as_ref()
+                .map_or(0, |checker| checker.number_launch()),
             outside,
             cross_flags: (0..num_blocks).map(|_| Default::default()).collect(),
             aic_plan: Arc::new(MemoryPlan::new(soc, CoreKind::Aic)),
